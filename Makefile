@@ -1,0 +1,42 @@
+# Everything a newcomer needs: `make demo` and `make test` set themselves up.
+VENV := .venv
+BIN  := $(VENV)/bin
+
+.PHONY: help setup demo test check bench fuzz explore lock clean
+help:            ## this list
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(VENV)/.ready   ## a virtual environment with everything pinned in requirements.lock
+
+$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
+	@sh scripts/setup.sh $(VENV)
+	@touch $@
+
+demo: setup      ## the problem and the cure side by side
+	@$(BIN)/unisono demo
+
+test: check      ## what CI runs
+	@$(BIN)/python -m pytest
+
+check: setup     ## ruff, mypy --strict, the architecture test
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -n 0 tests/test_architecture.py
+
+bench: setup     ## the in-process bus: total order beside none
+	@$(BIN)/unisono bench core
+
+explore: setup   ## every interleaving of tiny worlds, and the planted bugs
+	@$(BIN)/unisono lab explore
+	@$(BIN)/unisono lab bugs
+
+fuzz: setup      ## seeded worlds of loss, duplication and re-ordering
+	@$(BIN)/unisono lab fuzz --seeds 1000
+
+lock: setup      ## pin every dependency again, with hashes
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev --python-version 3.11 \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+clean:           ## forget the environment and the caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis out

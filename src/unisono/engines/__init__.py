@@ -1,0 +1,1 @@
+"""The protocols. No I/O, no clock, no hidden randomness: see contract.py."""

@@ -1,0 +1,1 @@
+"""Words everybody shares: pure data, no behaviour that needs a clock, a socket or luck."""

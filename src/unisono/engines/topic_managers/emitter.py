@@ -1,0 +1,70 @@
+"""The sending end of repair: rings of what was emitted, answers to negative acknowledgements, heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from unisono.engines.effects import Announce, Effect
+from unisono.engines.topic_managers.ring import Ring
+from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.frames import Heartbeat, Nack, Repair, Stamped
+
+
+class Emitter:
+    """Keeps a ring and a heartbeat for every topic that ends its path here."""
+
+    def __init__(self, settings: ManagerSettings, epoch: int) -> None:
+        self.settings = settings
+        self.epoch = epoch
+        self.rings: dict[str, Ring] = {}
+        self._beats: dict[str, tuple[float, float]] = {}  # topic -> when it is due, the silence before it
+
+    def keep(self, stamped: Stamped, now: float) -> None:
+        """Remember an event that is being emitted."""
+        self.keep_later(stamped.topic, stamped.number, lambda: stamped, now)
+
+    def keep_later(self, topic: str, number: int, event: Callable[[], Stamped], now: float) -> None:
+        """Remember an event whose stamp is made only if somebody asks for it."""
+        if not self.settings.ring_events:
+            return
+        ring = self.rings.get(topic)
+        if ring is None:
+            ring = self.rings[topic] = Ring(self.settings.ring_events)
+        ring.append(number, event)
+        self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
+
+    def repair(self, nack: Nack) -> Repair:
+        """What can still be said about the numbers somebody misses."""
+        ring = self.rings.get(nack.topic)
+        if ring is None:
+            return Repair(nack.topic, (), (), 0)
+        found, gone = ring.find(nack.numbers)
+        return Repair(nack.topic, found, gone, ring.newest)
+
+    def heartbeats(self, now: float) -> list[Effect]:
+        """Tell the newest numbers of topics that have been silent."""
+        effects: list[Effect] = []
+        for topic, (due, silence) in self._beats.items():
+            if due <= now:
+                effects.append(Announce((topic,), Heartbeat(topic, self.epoch, self.rings[topic].newest)))
+                longer = min(2 * silence, self.settings.heartbeat_s_max)
+                self._beats[topic] = (now + longer, longer)
+        return effects
+
+    def next_timer(self) -> float | None:
+        """When the next heartbeat is due."""
+        return min((due for due, _ in self._beats.values()), default=None)
+
+    def copy(self) -> Emitter:
+        """An independent twin."""
+        twin = Emitter(self.settings, self.epoch)
+        twin.rings = {t: r.copy() for t, r in self.rings.items()}
+        twin._beats = dict(self._beats)
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal for emitters that answer alike."""
+        return (
+            tuple(sorted((t, r.state()) for t, r in self.rings.items())),
+            tuple(sorted(self._beats.items())),
+        )

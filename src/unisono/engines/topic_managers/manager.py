@@ -1,0 +1,163 @@
+"""A topic manager: takes numbers, fills stamps, and emits what is complete.
+
+The rule (papers 000 figures 4 and 5, 001; corrected):
+
+    CREATE  number the event; copy in what is known of lower-ranked topics of its group; send it up the path
+    FILL    if this topic is in the event's group: learn from the stamp how far the lower topics are,
+            write this topic's current number, without taking one; pass it on
+    end     of the path: publish the event, tell its publisher, free the buffers of its own manager
+
+Managers on the path that share no subscribers with the topic pass events on untouched: they keep chains from
+overtaking each other, which is what the papers' direct hops get wrong (a deadlock of three events).
+A request is idempotent by (publisher, incarnation, n). Links are FIFO and lose nothing (links.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from unisono.engines.effects import Announce, Effect, Reject, Send
+from unisono.engines.inputs import Input, Received, Tick
+from unisono.engines.plan import Plan
+from unisono.engines.topic_managers.addresses import manager_address
+from unisono.engines.topic_managers.emitter import Emitter
+from unisono.engines.topic_managers.seen import Seen
+from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.errors import FrameError
+from unisono.model.frames import Completed, Create, Done, Entries, Fill, Nack, Publication, Sequenced, Stamped
+
+
+class TopicManager:
+    """The manager of one topic, on a fixed plan."""
+
+    def __init__(self, topic: str, plan: Plan, settings: ManagerSettings = ManagerSettings()) -> None:  # noqa: B008 (frozen)
+        self.topic = topic
+        self.plan = plan
+        self.settings = settings
+        self.path = plan.path(topic)
+        self.above = plan.above(topic)
+        self.below = plan.below(topic)
+        self.number = 0  # the newest number taken on this topic
+        self.lower: dict[str, int] = dict.fromkeys(
+            self.below, 0
+        )  # how far lower-ranked topics are known to be
+        self.seen: dict[tuple[str, int], Seen] = {}
+        self.emitter = Emitter(settings, plan.epoch)
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input at time `now`."""
+        match input:
+            case Received(_, Create() as create):
+                return self._create(create, now)
+            case Received(_, Fill() as fill):
+                return self._fill(fill, now)
+            case Received(_, Done() as done):
+                self._finish(Sequenced(done.topic, done.id, done.epoch, done.entries))
+                return []
+            case Received(_, Nack() as nack):
+                return [Send(nack.subscriber, self.emitter.repair(nack))]
+            case Tick():
+                return self.emitter.heartbeats(now)
+        return [Reject(FrameError(f"manager of '{self.topic}' cannot use {type(input).__name__}"))]
+
+    def next_timer(self) -> float | None:
+        """When the next heartbeat is due."""
+        return self.emitter.next_timer()
+
+    def _create(self, create: Create, now: float) -> list[Effect]:
+        publication = create.publication
+        if publication.topic != self.topic:
+            return [
+                Reject(FrameError(f"event on '{publication.topic}' sent to the manager of '{self.topic}'"))
+            ]
+        seen = self._seen(publication)
+        seen.forget_below(create.acknowledged)
+        if not seen.admit(publication.n):
+            known = seen.answer(publication.n)
+            return [] if known is None else [Send(publication.publisher, known)]
+        self.number += 1
+        entries = {self.topic: self.number} | self.known_below()
+        return self._pass_on(publication, entries, self.above, self.path[1:], now)
+
+    def _fill(self, fill: Fill, now: float) -> list[Effect]:
+        if fill.epoch != self.plan.epoch:
+            return [Reject(FrameError(f"a stamp of epoch {fill.epoch} in epoch {self.plan.epoch}"))]
+        entries = dict(fill.entries)
+        if self.topic in fill.need:
+            self.learn(entries)
+            entries[self.topic] = self.number
+        return self._pass_on(fill.publication, entries, fill.need, fill.rest, now)
+
+    def known_below(self) -> Entries:
+        """The entries of lower-ranked topics, as far as passing stamps told (001's LLC)."""
+        return dict(self.lower) if self.settings.stamps == "full" else {}
+
+    def learn(self, entries: Entries) -> None:
+        """Remember the largest numbers of lower-ranked topics of the group."""
+        for topic in self.below:
+            if entries.get(topic, 0) > self.lower[topic]:
+                self.lower[topic] = entries[topic]
+
+    def _pass_on(
+        self,
+        publication: Publication,
+        entries: Entries,
+        need: tuple[str, ...],
+        rest: tuple[str, ...],
+        now: float,
+    ) -> list[Effect]:
+        if rest:
+            fill = Fill(publication, self.plan.epoch, entries, need, rest[1:])
+            return [Send(manager_address(rest[0]), fill)]
+        return self._emit(publication, entries, now)
+
+    def _emit(self, publication: Publication, entries: Entries, now: float) -> list[Effect]:
+        stamped = Stamped(publication, self.plan.epoch, entries)
+        topic, id = publication.topic, publication.id
+        self.emitter.keep(stamped, now)
+        effects: list[Effect] = []
+        if self.settings.mode == "forward":
+            effects.append(Announce((topic,), stamped))
+            effects.append(Send(publication.publisher, Sequenced(topic, id, stamped.epoch, entries)))
+        else:
+            effects.append(Send(publication.publisher, Completed(topic, id, stamped.epoch, entries)))
+        if topic == self.topic:
+            self._finish(Sequenced(topic, id, stamped.epoch, entries))
+        else:
+            effects.append(Send(manager_address(topic), Done(topic, id, stamped.epoch, entries)))
+        return effects
+
+    def _finish(self, sequenced: Sequenced) -> None:
+        seen = self.seen.get((sequenced.id.publisher, sequenced.id.incarnation))
+        if seen is not None:
+            seen.finish(sequenced)
+
+    def _seen(self, publication: Publication) -> Seen:
+        key = (publication.publisher, publication.incarnation)
+        if key not in self.seen:
+            self.seen[key] = Seen(self.settings.seen_max)
+        return self.seen[key]
+
+    def check(self) -> None:
+        """Nothing is known of a lower topic that its own manager could not have said."""
+        assert self.number >= 0
+        assert all(n >= 0 for n in self.lower.values())
+        assert set(self.lower) == set(self.below)
+
+    def copy(self) -> TopicManager:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.lower = dict(self.lower)
+        twin.seen = {k: v.copy() for k, v in self.seen.items()}
+        twin.emitter = self.emitter.copy()
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two managers would behave alike from now on."""
+        return (
+            self.number,
+            tuple(sorted(self.lower.items())),
+            tuple(sorted((k, v.state()) for k, v in self.seen.items())),
+            self.emitter.state(),
+        )

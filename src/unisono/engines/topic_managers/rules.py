@@ -1,0 +1,49 @@
+"""The rules of delivery, as pure functions of a stamp and a clock.
+
+A clock holds, for each subscribed topic, the newest number known to be behind us. Only topics that are both in
+the stamp and in the clock count: an entry the stamp lacks binds nobody, an entry we do not subscribe to is not
+our business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unisono.model.frames import Entries, Stamped
+
+Clock = Mapping[str, int]
+
+
+def blocker(entries: Entries, topic: str, clock: Clock) -> str | None:
+    """A topic of which something named by the stamp is still missing; the own topic if it is not the next."""
+    if entries[topic] != clock[topic] + 1:
+        return topic
+    for x, number in entries.items():
+        if x != topic and clock.get(x, number) < number:
+            return x
+    return None
+
+
+def is_ready(entries: Entries, topic: str, clock: Clock) -> bool:
+    """Next of its topic, and everything it follows is behind us (001's isNext, on what is subscribed)."""
+    return blocker(entries, topic, clock) is None
+
+
+def is_clean(entries: Entries, topic: str, clock: Clock) -> bool:
+    """Not behind anything delivered: then delivering it now cannot contradict what anybody else is told.
+
+    The own number must be strictly larger. 000's Definition 3 is content with *any* entry being larger, which
+    breaks the order with three topics.
+    """
+    if entries[topic] <= clock[topic]:
+        return False
+    return all(clock.get(x, number) <= number for x, number in entries.items())
+
+
+def precedes(first: Stamped, second: Stamped) -> bool:
+    """Whether the stamps put `first` before `second`."""
+    if first.epoch != second.epoch:
+        return first.epoch < second.epoch
+    if first.topic == second.topic:
+        return first.number < second.number
+    return second.entries.get(first.topic, -1) >= first.number

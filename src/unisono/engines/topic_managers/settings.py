@@ -1,0 +1,54 @@
+"""Every bound and every choice of the topic-manager engines, by name."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from unisono.model.errors import ConfigError
+
+Stamps: TypeAlias = Literal["full", "upward"]
+Mode: TypeAlias = Literal["forward", "return"]
+OnGap: TypeAlias = Literal["wait", "tag", "skip", "fail"]
+
+
+class ManagerSettings(msgspec.Struct, frozen=True):
+    """How managers stamp and what they keep."""
+
+    stamps: Stamps = "full"  # full: lower-ranked topics too (001); upward: own and higher ones only (000)
+    mode: Mode = "forward"  # forward: the last manager publishes; return: the publisher does (papers)
+    ring_events: int = 0  # events kept per topic for repair; 0 when nothing is ever lost
+    heartbeat_s: float = 0.05  # silence after which the newest number is told; doubles up to the maximum
+    heartbeat_s_max: float = 5.0
+    seen_max: int = 65536  # finished events remembered per publisher for idempotence
+
+
+class SubscriberSettings(msgspec.Struct, frozen=True):
+    """What a subscriber does at a gap, and how long it remembers."""
+
+    on_gap: OnGap = "wait"
+    buffer: int = 0  # tag, skip: events held before the oldest is let go
+    max_hold: float | None = None  # seconds an event is held at most
+    stamps: Stamps = "full"
+    repair: bool = False  # ask for what is missing
+    nack_delay_s: float = 0.02  # how long a gap may close by itself
+    nack_retry_s: float = 0.1  # doubles up to the maximum
+    nack_retry_s_max: float = 2.0
+    nack_numbers_max: int = 256  # numbers asked for in one message
+    hold_max: int = 65536  # wait, fail: events held; what comes beyond is asked for again later
+    late_window: int = 4096  # numbers remembered per topic to tell late from twice
+
+    def __post_init__(self) -> None:
+        if self.buffer < 0 or (self.max_hold is not None and self.max_hold < 0):
+            raise ConfigError("buffer and max_hold cannot be negative")
+        if self.on_gap == "wait" and (self.buffer or self.max_hold is not None):
+            raise ConfigError(
+                "on_gap='wait' holds as long as it takes; for a bound use 'tag', 'skip' or 'fail'"
+            )
+        if self.on_gap == "fail" and self.buffer:
+            raise ConfigError("on_gap='fail' takes max_hold, not buffer")
+        if self.on_gap in ("wait", "fail") and self.stamps == "upward":
+            raise ConfigError(
+                "stamps='upward' cannot tell what is missing; use on_gap='tag' or 'skip' with it"
+            )

@@ -1,0 +1,59 @@
+"""Every error a user can meet, by name. Messages read as a sentence and say what to do."""
+
+from __future__ import annotations
+
+
+class UnisonoError(Exception):
+    """The root of everything unisono raises on purpose."""
+
+
+class ConfigError(UnisonoError, ValueError):
+    """An option is unknown, out of range, or contradicts another."""
+
+
+class TopicError(UnisonoError, ValueError):
+    """A topic name or pattern is not one."""
+
+
+class PayloadError(UnisonoError, ValueError):
+    """A payload cannot be encoded, decoded, or is over the limit."""
+
+
+class FrameError(UnisonoError, ValueError):
+    """Bytes from the wire are not a frame this version understands."""
+
+
+class StampError(UnisonoError, ValueError):
+    """A stamp contradicts what its topic's manager could have written."""
+
+
+class PlanError(UnisonoError, ValueError):
+    """A sequencing plan breaks one of its three laws (C1, C2, C3)."""
+
+
+class ClosedError(UnisonoError, RuntimeError):
+    """The bus or the subscription is closed."""
+
+
+class GapError(UnisonoError):
+    """A subscription with on_gap="fail" met a gap it could not close."""
+
+
+class SlowConsumerError(UnisonoError):
+    """A subscription fell too far behind and its `slow` policy ended it."""
+
+
+class BackPressureError(UnisonoError):
+    """Too many events are waiting to be sent; `await bus.flush()` makes room."""
+
+
+class HandlerTimeoutError(UnisonoError, TimeoutError):
+    """A handler ran longer than its `handler_timeout`."""
+
+
+class UnconfirmedError(UnisonoError, TimeoutError):
+    """A publish was not confirmed in time; retrying with the same id is safe."""
+
+
+class HistoryError(UnisonoError, ValueError):
+    """A history or journal is not readable as one."""

@@ -1,0 +1,191 @@
+"""What travels: events on their way, and the messages of the ordering protocol.
+
+A *publication* is an event as its publisher gave it. A *stamped* event is a publication with its stamp. A
+*run* is many stamped events of one node at once, with one base clock for all of them instead of a stamp each:
+the stamps can be computed from it, and mostly nobody asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from unisono.model.ids import EventId
+
+RAW = 0  # the body is what the user gave, bytes
+PACKED = 1  # the body is MessagePack of what the user gave
+
+Entries: TypeAlias = dict[str, int]
+"""A stamp: the number of the event on its own topic, and the numbers of other topics it follows."""
+
+
+class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event as it was published, before it has a stamp."""
+
+    publisher: str
+    incarnation: int
+    n: int
+    topic: str
+    body: bytes = b""
+    content: int = RAW
+    published_at: float = 0.0
+    headers: dict[str, str] | None = None
+    deadline: float | None = None
+
+    @property
+    def id(self) -> EventId:
+        """Who published it, in which life, and which one it was."""
+        return EventId(self.publisher, self.incarnation, self.n)
+
+
+class Stamped(msgspec.Struct, frozen=True, array_like=True, tag="stamped"):
+    """A publication with its stamp, as the event notification service carries it."""
+
+    publication: Publication
+    epoch: int
+    entries: Entries
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self.publication.topic
+
+    @property
+    def number(self) -> int:
+        """Its place on its own topic, from 1."""
+        return self.entries[self.publication.topic]
+
+
+class Run:
+    """Consecutive events of one node: all it sequenced between the clocks `base` and `base + counts`.
+
+    `base` and `topics` are aligned; `groups` says which entries the stamp of a topic has. Whoever has
+    delivered everything up to `base` on its own topics may deliver its share of the run in the run's order:
+    each event is then the next of its topic and everything its stamp names has been delivered.
+    """
+
+    __slots__ = ("_entries", "_selected", "base", "counts", "epoch", "groups", "index", "publications")
+
+    def __init__(
+        self,
+        epoch: int,
+        index: Mapping[str, int],
+        base: list[int],
+        groups: Mapping[str, tuple[str, ...]],
+        publications: list[Publication],
+        counts: Mapping[str, int],
+    ) -> None:
+        self.epoch = epoch
+        self.index = index  # topic -> place in base
+        self.base = base
+        self.groups = groups
+        self.publications = publications
+        self.counts = counts
+        self._entries: list[Entries] | None = None
+        self._selected: dict[frozenset[str], list[int]] = {}
+
+    def places(self, topics: frozenset[str]) -> list[int]:
+        """Where in the run the events of these topics are, in order."""
+        places = self._selected.get(topics)
+        if places is None:
+            places = [i for i, p in enumerate(self.publications) if p.topic in topics]
+            self._selected[topics] = places
+        return places
+
+    def entries(self, place: int) -> Entries:
+        """The stamp of the event at this place."""
+        if self._entries is None:
+            clock = {topic: self.base[i] for topic, i in self.index.items() if i < len(self.base)}
+            self._entries = []
+            for publication in self.publications:
+                clock[publication.topic] += 1
+                self._entries.append({x: clock[x] for x in self.groups[publication.topic]})
+        return self._entries[place]
+
+    def stamped(self, place: int) -> Stamped:
+        """The event at this place with a stamp of its own."""
+        return Stamped(self.publications[place], self.epoch, self.entries(place))
+
+
+def count_topics(publications: Iterable[Publication]) -> Counter[str]:
+    """How many events there are of each topic."""
+    return Counter([p.topic for p in publications])
+
+
+# Messages on links, from one process to another.
+
+
+class Create(msgspec.Struct, frozen=True, array_like=True, tag="create"):
+    """Publisher to the topic's manager: number this. Everything below `acknowledged` may be forgotten."""
+
+    publication: Publication
+    acknowledged: int = 0
+
+
+class Fill(msgspec.Struct, frozen=True, array_like=True, tag="fill"):
+    """Manager to the next manager of the path: add your entry if you are in `need`, then pass it on."""
+
+    publication: Publication
+    epoch: int
+    entries: Entries
+    need: tuple[str, ...]
+    rest: tuple[str, ...]  # topics whose managers come after you
+
+
+class Sequenced(msgspec.Struct, frozen=True, array_like=True, tag="sequenced"):
+    """Last manager to the publisher: your event has its place in the order."""
+
+    topic: str
+    id: EventId
+    epoch: int
+    entries: Entries
+
+
+class Completed(msgspec.Struct, frozen=True, array_like=True, tag="completed"):
+    """Last manager to the publisher, return mode: here is the stamp, publish it yourself."""
+
+    topic: str
+    id: EventId
+    epoch: int
+    entries: Entries
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+    """Last manager to the topic's own: the event has left, its buffers can go."""
+
+    topic: str
+    id: EventId
+    epoch: int
+    entries: Entries
+
+
+class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
+    """Subscriber to the manager that emits a topic: I have not got these numbers."""
+
+    topic: str
+    subscriber: str
+    numbers: tuple[int, ...]
+
+
+class Repair(msgspec.Struct, frozen=True, array_like=True, tag="repair"):
+    """The answer: those still in the ring, the numbers that are gone for ever, and the newest number."""
+
+    topic: str
+    events: tuple[Stamped, ...]
+    gone: tuple[int, ...]
+    newest: int
+
+
+class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="heartbeat"):
+    """On the topic, after a silence: this is the newest number, in case you missed the tail."""
+
+    topic: str
+    epoch: int
+    newest: int
+
+
+Message: TypeAlias = Create | Fill | Sequenced | Completed | Done | Nack | Repair
+Notification: TypeAlias = Stamped | Run | Heartbeat | Publication

@@ -74,7 +74,9 @@ TOPICS = [f"t{i}" for i in range(8)]
 @st.composite
 def graphs(draw: st.DrawFn) -> dict[str, frozenset[str]]:
     topics = TOPICS[: draw(st.integers(3, 8))]
-    subscriptions = draw(st.lists(st.frozensets(st.sampled_from(topics), min_size=1), min_size=1, max_size=8))
+    size = draw(st.sampled_from([2, 3, len(topics)]))  # small ones, or nearly every graph is complete
+    held = st.frozensets(st.sampled_from(topics), min_size=1, max_size=size)
+    subscriptions = draw(st.lists(held, min_size=1, max_size=8))
     return conflict_graph(subscriptions, topics, threshold=draw(st.sampled_from([1, 2])))
 
 
@@ -330,10 +332,16 @@ def test_a_forest_path_is_part_of_the_line_path_of_the_same_rank(
         assert set(forest.path(topic)) <= set(line.path(topic))
 
 
-@given(graphs(), st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 3)))
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(4, 20),
+    st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 3)),
+)
 def test_minimum_degree_eliminates_the_topic_with_the_fewest_neighbours_left(
-    graph: dict[str, frozenset[str]], rates: dict[str, float]
+    rng: random.Random, edges: int, rates: dict[str, float]
 ) -> None:
+    # Rings without chords are what needs fill-in, and few subscribers of many topics rarely make one.
+    graph = conflict_graph([set(rng.sample(TOPICS, 2)) for _ in range(edges)], TOPICS, threshold=1)
     near = {topic: set(graph[topic]) for topic in graph}
     for topic in reversed(elimination_forest(graph, rates=rates).rank):
         assert topic == min(near, key=lambda t: (len(near[t]), rates.get(t, 0), t))

@@ -31,11 +31,6 @@ class Subscription:
         self.records: list[Record] = []
         self.deliveries: list[Record] = []
 
-    @property
-    def name(self) -> str:
-        """How explanations call it: its process, and which subscription where the process has several."""
-        return f"{self.process}[{self.subscription}]" if self.subscription else self.process
-
     @cached_property
     def untagged(self) -> list[Record]:
         """The first untagged delivery of each event; repeats are no_duplication's concern."""

@@ -14,7 +14,7 @@ from unisono.history.explain import Before
 from unisono.history.history import Subscription
 from unisono.history.record import Record
 
-CYCLE_STEPS_MAX = 20_000_000  # how long to look for a smaller cycle once one is known
+CYCLE_STEPS_MAX = 5_000_000  # how long to look for a smaller cycle once one is known
 
 
 class Rows:
@@ -36,19 +36,24 @@ class Rows:
         return self._only(forward & backward)
 
     def opposite_pair(self) -> tuple[Before, Before] | None:
-        """Two rows that hold the same two events in opposite orders; exact, and quadratic in the rows."""
+        """Two rows that hold the same two events in opposite orders; exact, costs one step per shared delivery."""
+        places = self._places()
         for i, row in enumerate(self.rows):
-            place = {event: at for at, event in enumerate(row)}
-            for j in range(i + 1, len(self.rows)):
-                common = [at for at, event in enumerate(self.rows[j]) if event in place]
-                # A sequence is increasing exactly if no two neighbours are the wrong way round.
-                for a, b in pairwise(common):
-                    at, at_before = place[self.rows[j][b]], place[self.rows[j][a]]
-                    if at < at_before:
+            last: dict[
+                int, tuple[int, int]
+            ] = {}  # other row -> places of the last shared event, here and there
+            for here, event in enumerate(row):
+                for j, there in reversed(places[event]):
+                    if j == i:
+                        break  # the rows before this one have been compared with it
+                    here_before, there_before = last.get(j, (here, there))
+                    # What is shared comes in one order exactly if no two neighbours are the wrong way round.
+                    if there < there_before:
                         return (
-                            Before(self.records[i][at], self.records[i][at_before]),
-                            Before(self.records[j][a], self.records[j][b]),
+                            Before(self.records[i][here_before], self.records[i][here]),
+                            Before(self.records[j][there], self.records[j][there_before]),
                         )
+                    last[j] = (here, there)
         return None
 
     def smallest_cycle(self) -> list[Before]:
@@ -56,10 +61,7 @@ class Rows:
         pair = self.opposite_pair()
         if pair is not None:
             return list(pair)
-        places: list[list[tuple[int, int]]] = [[] for _ in range(self.events)]
-        for r, row in enumerate(self.rows):
-            for at, event in enumerate(row):
-                places[event].append((r, at))
+        places = self._places()
         best: list[Before] = []
         for tries, start in enumerate(dict.fromkeys(chain.from_iterable(self.rows))):
             best = self._cycle_through(start, places, shorter_than=len(best)) or best
@@ -67,6 +69,14 @@ class Rows:
             if len(best) == 3 or (best and tries * self.deliveries > CYCLE_STEPS_MAX):
                 break
         return best
+
+    def _places(self) -> list[list[tuple[int, int]]]:
+        """For each event the rows that hold it, in their order, and where."""
+        places: list[list[tuple[int, int]]] = [[] for _ in range(self.events)]
+        for r, row in enumerate(self.rows):
+            for at, event in enumerate(row):
+                places[event].append((r, at))
+        return places
 
     def _cycle_through(
         self, start: int, places: Sequence[Sequence[tuple[int, int]]], shorter_than: int

@@ -191,6 +191,18 @@ class TestAcyclicOrder:
         verdict = run.verdict("acyclic_order")
         assert verdict.explanation == ("z/0/1 (T3 #1) before w/0/1 (T4 #1) (bob), w/0/1 before z/0/1 (carol)")
 
+    def test_three_steps_are_told_rather_than_four(self):
+        run = Run()
+        for size, name in ((4, "long"), (3, "short")):
+            for i in range(size):
+                run.know(f"{name}/0/{i}", "T1")
+            for i in range(size):
+                who = f"{name}-{i}"
+                run.subscribe(who, "T1", order="total_causal")
+                run.see(who, f"{name}/0/{i}", f"{name}/0/{(i + 1) % size}")
+        verdict = run.verdict("acyclic_order")
+        assert {r.process for r in verdict.evidence} == {"short-0", "short-1", "short-2"}
+
     def test_total_alone_does_not_promise_it(self):
         assert Run().subscribe("alice", "T1").verdict("acyclic_order").outcome is Outcome.UNKNOWN
 

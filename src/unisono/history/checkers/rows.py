@@ -39,9 +39,8 @@ class Rows:
         """Two rows that hold the same two events in opposite orders; exact, costs one step per shared delivery."""
         places = self._places()
         for i, row in enumerate(self.rows):
-            last: dict[
-                int, tuple[int, int]
-            ] = {}  # other row -> places of the last shared event, here and there
+            # For each other row, where the last shared event is: here, and there.
+            last: dict[int, tuple[int, int]] = {}
             for here, event in enumerate(row):
                 for j, there in reversed(places[event]):
                     if j == i:

@@ -32,8 +32,9 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes = b""
     content: int = RAW
     published_at: float = 0.0
+    nth: int = 0  # its place among this publisher's events of the topic, from 1
+    key: str | None = None  # the id the user gave, for safe retries
     headers: dict[str, str] | None = None
-    deadline: float | None = None
 
     @property
     def id(self) -> EventId:
@@ -59,15 +60,33 @@ class Stamped(msgspec.Struct, frozen=True, array_like=True, tag="stamped"):
         return self.entries[self.publication.topic]
 
 
-class Run:
+class Batch:
+    """Many publications at once, in the order they were published; nobody has numbered them."""
+
+    __slots__ = ("_selected", "publications")
+
+    def __init__(self, publications: list[Publication]) -> None:
+        self.publications = publications
+        self._selected: dict[frozenset[str], list[int]] = {}
+
+    def places(self, topics: frozenset[str]) -> list[int]:
+        """Where in the batch the events of these topics are, in order."""
+        places = self._selected.get(topics)
+        if places is None:
+            places = [i for i, p in enumerate(self.publications) if p.topic in topics]
+            self._selected[topics] = places
+        return places
+
+
+class Run(Batch):
     """Consecutive events of one node: all it sequenced between the clocks `base` and `base + counts`.
 
-    `base` and `topics` are aligned; `groups` says which entries the stamp of a topic has. Whoever has
+    `index` says where in `base` a topic is; `groups` which entries the stamp of a topic has. Whoever has
     delivered everything up to `base` on its own topics may deliver its share of the run in the run's order:
     each event is then the next of its topic and everything its stamp names has been delivered.
     """
 
-    __slots__ = ("_entries", "_selected", "base", "counts", "epoch", "groups", "index", "publications")
+    __slots__ = ("_entries", "base", "counts", "epoch", "groups", "index")
 
     def __init__(
         self,
@@ -78,22 +97,13 @@ class Run:
         publications: list[Publication],
         counts: Mapping[str, int],
     ) -> None:
+        super().__init__(publications)
         self.epoch = epoch
-        self.index = index  # topic -> place in base
+        self.index = index
         self.base = base
         self.groups = groups
-        self.publications = publications
         self.counts = counts
         self._entries: list[Entries] | None = None
-        self._selected: dict[frozenset[str], list[int]] = {}
-
-    def places(self, topics: frozenset[str]) -> list[int]:
-        """Where in the run the events of these topics are, in order."""
-        places = self._selected.get(topics)
-        if places is None:
-            places = [i for i, p in enumerate(self.publications) if p.topic in topics]
-            self._selected[topics] = places
-        return places
 
     def entries(self, place: int) -> Entries:
         """The stamp of the event at this place."""
@@ -188,4 +198,4 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="heartbeat"):
 
 
 Message: TypeAlias = Create | Fill | Sequenced | Completed | Done | Nack | Repair
-Notification: TypeAlias = Stamped | Run | Heartbeat | Publication
+Notification: TypeAlias = Stamped | Run | Heartbeat | Publication | Batch

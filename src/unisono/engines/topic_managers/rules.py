@@ -1,8 +1,8 @@
 """The rules of delivery, as pure functions of a stamp and a clock.
 
-A clock holds, for each subscribed topic, the newest number known to be behind us. Only topics that are both in
-the stamp and in the clock count: an entry the stamp lacks binds nobody, an entry we do not subscribe to is not
-our business.
+A clock holds a number for each subscribed topic. Only topics that are both in the stamp and in the clock count:
+an entry the stamp lacks binds nobody, an entry we do not subscribe to is not our business. What is *clean* is
+asked of the clock of untagged deliveries; what is *ready*, of how far there is nothing left to wait for.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Subscriber:
         self.group = group
         self.topics = frozenset(floors)
         self.floors = dict(floors)
-        self.clock = dict(floors)
+        self.clock = dict(floors)  # how far untagged deliveries have told us to be
+        self.reached = dict(floors)  # up to where nothing more is to be waited for
         self.held = HoldBack()
         self.passed = {topic: Passed(floor, settings.late_window) for topic, floor in floors.items()}
         self.missing = Missing(settings)
@@ -99,10 +100,11 @@ class Subscriber:
         if run.epoch != self.epoch:
             self._out.append(Reject(StampError(f"a run of epoch {run.epoch} in epoch {self.epoch}")))
         elif self._continues(run):
-            clock, mine = self.clock, self.topics
+            mine = self.topics
             for topic, count in run.counts.items():
                 if topic in mine:
-                    clock[topic] += count
+                    self.clock[topic] += count
+                    self.reached[topic] += count
                     self.passed[topic].floor += count
             self._out.append(DeliverRun(run, None if run.counts.keys() <= mine else run.places(mine)))
         else:
@@ -115,9 +117,11 @@ class Subscriber:
             return False
         if self._layout[0] is not run.index:
             self._layout = (run.index, [(t, run.index[t]) for t in self.topics if t in run.index])
-        base, clock, passed, known = run.base, self.clock, self.passed, len(run.base)
+        base, known = run.base, len(run.base)
         for topic, i in self._layout[1]:
-            if i < known and (not clock[topic] == base[i] == passed[topic].floor or passed[topic].above):
+            if i < known and not (self.clock[topic] == base[i] == self.reached[topic]):
+                return False
+            if i < known and (self.passed[topic].floor != base[i] or self.passed[topic].above):
                 return False
         return True
 
@@ -158,15 +162,15 @@ class Subscriber:
             )
         far = self.settings.hold_max
         for x, number in entries.items():
-            if number > self.clock.get(x, number) + far:
-                return StampError(f"number {number} of '{x}' is more than {far} ahead of {self.clock[x]}")
+            if number > self.reached.get(x, number) + far:
+                return StampError(f"number {number} of '{x}' is more than {far} ahead of {self.reached[x]}")
         return None
 
     def _take_exactly(self, event: Stamped, now: float) -> None:
         if len(self.held) < self.settings.hold_max:
             self.held.put(event, now)
             self._release(event.topic)
-        elif event.number == self.clock[event.topic] + 1:
+        elif event.number == self.reached[event.topic] + 1:
             self.held.put(event, now)  # the next of its topic always has room
             self._release(event.topic)
         elif not self.settings.repair:
@@ -209,7 +213,7 @@ class Subscriber:
 
     def blocker(self, event: Stamped) -> str | None:
         """The topic an event must wait for, if any."""
-        return blocker(event.entries, event.topic, self.clock)
+        return blocker(event.entries, event.topic, self.reached)
 
     # Leaving.
 
@@ -218,7 +222,7 @@ class Subscriber:
         pending = [topic, *self._blocked.pop(topic, ())]
         while pending:
             topic = pending.pop()
-            while (event := self.held.get(topic, self.clock[topic] + 1)) is not None:
+            while (event := self.held.get(topic, self.reached[topic] + 1)) is not None:
                 waits_for = self.blocker(event)
                 if waits_for is not None:
                     self._blocked.setdefault(waits_for, {})[topic] = None
@@ -232,10 +236,11 @@ class Subscriber:
 
     def _deliver(self, event: Stamped) -> None:
         """Hand over an event in its place, and move the clock."""
-        clock = self.clock
+        clock, reached = self.clock, self.reached
         for x, number in event.entries.items():
             if clock.get(x, number) < number:
                 clock[x] = number
+                reached[x] = max(reached[x], number)
         self._pass(event.topic, event.number)
         last = self._out[-1] if self._out else None
         if isinstance(last, Deliver) and last.in_order:
@@ -271,9 +276,8 @@ class Subscriber:
             self._out.append(Lose(topic, given_up))
         if self.settings.repair and passed.floor >= self.missing.known.get(topic, 0):
             self.missing.closed(topic)
-        clock = self.clock
-        while clock[topic] + 1 in passed:  # numbers already dealt with leave no gap
-            clock[topic] += 1
+        while self.reached[topic] + 1 in passed:  # numbers already dealt with leave no gap
+            self.reached[topic] += 1
 
     def _lose(self, topic: str, numbers: tuple[int, ...]) -> None:
         self._out.append(Lose(topic, numbers))
@@ -323,12 +327,12 @@ class Subscriber:
     # For the explorer and the simulator.
 
     def check(self) -> None:
-        """Clocks never pass what was dealt with in exact mode; nothing held could have gone."""
+        """In exact mode nothing is passed over; nothing held could have gone."""
         for topic, passed in self.passed.items():
-            assert self.clock[topic] >= self.floors[topic]
-            assert passed.floor <= self.clock[topic], "numbers were passed that the clock has not"
-            if self.exact:
-                assert self.clock[topic] == passed.floor
+            assert self.floors[topic] <= self.clock[topic] <= self.reached[topic]
+            assert passed.floor <= self.reached[topic]
+            if self.exact and not self.failed:
+                assert self.reached[topic] == passed.floor
         if not self.failed:
             for held in self.held:
                 assert self.blocker(held.event) is not None, f"{held.event} is ready and held"
@@ -338,6 +342,7 @@ class Subscriber:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.clock = dict(self.clock)
+        twin.reached = dict(self.reached)
         twin.held = self.held.copy()
         twin.passed = {t: p.copy() for t, p in self.passed.items()}
         twin.missing = self.missing.copy()
@@ -350,6 +355,7 @@ class Subscriber:
         return (
             self.failed,
             tuple(sorted(self.clock.items())),
+            tuple(sorted(self.reached.items())),
             self.held.state(),
             tuple(sorted((t, p.state()) for t, p in self.passed.items())),
             self.missing.state() if self.settings.repair else None,

@@ -2,8 +2,8 @@
 
 Each subscription's clock is replayed from its records. An event is clean if its own number is above the
 clock, no other entry it shares with the clock is below it, and its epoch is not a past one. Clean events are
-untagged and raise the clock. A tagged event leaves it alone, unless it is the very next of its topic: then
-its number is used up. Only deliveries move the clock: a tag that only a lost event explains is not deserved.
+untagged and raise the clock; a tagged event leaves it alone. Only untagged deliveries move the clock: a tag
+that only a lost or a tagged event explains is not deserved.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ class _Replay:
         return None
 
     def _deliver(self, record: Record, stamp: dict[str, int]) -> Finding | None:
-        topic = record.topic
         late = self._late(record, stamp)
         if record.in_order:
             if late is not None:
@@ -77,11 +76,7 @@ class _Replay:
                 if x in self.clock:
                     self._raise(x, number, record)
             return None
-        if late is None:
-            return explain.undeserved_tag(record)
-        if stamp[topic] == self.clock[topic] + 1:
-            self._raise(topic, stamp[topic], record)
-        return None
+        return explain.undeserved_tag(record) if late is None else None
 
     def _late(self, record: Record, stamp: dict[str, int]) -> Finding | None:
         """Why the event is not clean; None if it is."""

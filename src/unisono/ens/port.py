@@ -1,0 +1,68 @@
+"""What the ordering layer asks of an event notification service (ENS), and nothing more.
+
+publish, subscribe, unsubscribe, notify. No order is assumed; loss, doubles and delays are allowed where the
+service says so. A frame is opaque to the service: bytes, or any object where `carries_objects` is true.
+
+`unisono.testing.ens_contract` is the suite every adapter passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+Notify: TypeAlias = Callable[[Any], None]
+"""Called with each frame, from the event loop; must not block and must not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a service can do; the ordering layer adapts, or refuses by name."""
+
+    reliable: bool  # nothing handed to it is ever lost while both ends are connected
+    carries_objects: bool = False  # frames need not be bytes
+    multicast: bool = False  # one frame may be addressed to several topics and reaches each subscriber once
+    frame_bytes_max: int = 1024 * 1024
+
+
+class Interest(Protocol):
+    """A live subscription at the service."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What it listens to."""
+        ...
+
+
+class EventNotificationService(Protocol):
+    """An adapter: one per broker, and one in memory."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this service can do."""
+        ...
+
+    async def connect(self) -> None:
+        """Reach the service; raises ConnectionError with what to do about it."""
+        ...
+
+    async def subscribe(self, topics: frozenset[str], notify: Notify) -> Interest:
+        """Call `notify` with every frame published on one of the topics after this returns."""
+        ...
+
+    async def unsubscribe(self, interest: Interest) -> None:
+        """Stop; nothing is notified after this returns."""
+        ...
+
+    def publish(self, topics: tuple[str, ...], frame: Any) -> None:
+        """Hand over a frame for the subscribers of these topics (one topic unless `multicast`)."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything published before is in the service's hands."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the service; publishing afterwards raises ClosedError."""
+        ...

@@ -1,0 +1,45 @@
+"""From a URL to the service behind it. Other packages add schemes by the entry point group `unisono.ens`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import TypeAlias, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from unisono.ens.memory import open_memory
+from unisono.ens.port import EventNotificationService
+from unisono.model.errors import ConfigError
+
+Opener: TypeAlias = Callable[[str, dict[str, str]], EventNotificationService]
+"""Called with the part of the URL between `//` and `?`, and its options; opens nothing yet."""
+
+_BUILT_IN: dict[str, Opener] = {"memory": open_memory}
+
+
+def open_service(url: str) -> EventNotificationService:
+    """The service of a URL, not connected yet; raises ConfigError when nothing serves the scheme."""
+    if not isinstance(url, str):
+        raise ConfigError(f"a URL is a string, not {type(url).__name__}; try 'memory://'")
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError as error:
+        raise ConfigError(f"'{url}' is not a URL: {error}") from None
+    if not parts.scheme:
+        raise ConfigError(f"'{url}' has no scheme; try 'memory://'")
+    opener = _BUILT_IN.get(parts.scheme) or _plugged_in(parts.scheme)
+    if opener is None:
+        raise ConfigError(f"no transport for '{parts.scheme}://'; this version serves {_schemes()}")
+    return opener((parts.netloc + parts.path).strip("/"), options)
+
+
+def _plugged_in(scheme: str) -> Opener | None:
+    for entry in entry_points(group="unisono.ens", name=scheme):
+        return cast(Opener, entry.load())
+    return None
+
+
+def _schemes() -> str:
+    names = sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group="unisono.ens"))})
+    return ", ".join(f"{name}://" for name in names)

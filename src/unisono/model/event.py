@@ -1,0 +1,76 @@
+"""What an application is handed."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from unisono.model.frames import Publication, Run
+from unisono.model.payloads import decode
+
+T = TypeVar("T")
+
+
+class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=True):
+    """An event, as one subscription is told of it. `Event[Order]` in a handler's signature decodes to Order."""
+
+    _publication: Publication
+    _source: Run | dict[str, int] | None = None  # where the stamp is read from
+    _place: int = 0
+    in_order: bool = True  # False: delivered although others may be told of it in another place
+    missed: int = 0  # events that were lost or dropped just before this one
+    redelivered: bool = False
+    _type: Any = Any
+    _data: Any = msgspec.UNSET
+
+    @property
+    def topic(self) -> str:
+        """The topic it was published on."""
+        return self._publication.topic
+
+    @property
+    def data(self) -> T:
+        """What was published; decoded when first asked for (PayloadError if it is not what you expect)."""
+        if self._data is msgspec.UNSET:
+            self._data = decode(self._publication.body, self._publication.content, self._type)
+        return cast(T, self._data)
+
+    @property
+    def body(self) -> bytes:
+        """The payload as it travelled."""
+        return self._publication.body
+
+    @property
+    def id(self) -> str:
+        """The id it was published with, or one that is its alone."""
+        return self._publication.key or str(self._publication.id)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers it was published with."""
+        return dict(self._publication.headers or {})
+
+    @property
+    def publisher(self) -> str:
+        """Who published it."""
+        return self._publication.publisher
+
+    @property
+    def published_at(self) -> float:
+        """When it was published, seconds since 1970 by the publisher's clock."""
+        return self._publication.published_at
+
+    @property
+    def stamp(self) -> dict[str, int]:
+        """Its numbers: its place on its own topic, and how far the topics it is ordered with were.
+
+        Empty for events that nobody sequenced (order="none" or "fifo" only).
+        """
+        if isinstance(self._source, Run):
+            return dict(self._source.entries(self._place))
+        return dict(self._source or {})
+
+    def __repr__(self) -> str:
+        late = "" if self.in_order else ", in_order=False"
+        return f"Event({self.topic!r}, id={self.id!r}, stamp={self.stamp}{late})"

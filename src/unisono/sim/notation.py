@@ -1,0 +1,130 @@
+"""Inputs and effects as text: one line each, readable, and the same for equal things on every machine.
+
+Traces are hashed and transcripts are compared line by line, so nothing here may depend on the order of a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unisono.engines import effects as fx
+from unisono.engines.inputs import Input, Notified, Publish, Received, Tick
+from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
+from unisono.model import frames
+from unisono.model.frames import Entries, Message, Notification, Publication, Run, Stamped
+
+
+def show_publication(publication: Publication) -> str:
+    """alice/0/3 on T1."""
+    return f"{publication.id} on {publication.topic}"
+
+
+def show_entries(entries: Entries) -> str:
+    """{T1:4 T2:1}."""
+    return "{" + " ".join(f"{topic}:{entries[topic]}" for topic in sorted(entries)) + "}"
+
+
+def show_event(event: Stamped) -> str:
+    """alice/0/3 T1#4 {T1:4 T2:1}."""
+    epoch = f" epoch {event.epoch}" if event.epoch else ""
+    number = event.entries.get(event.topic, "?")
+    return f"{event.publication.id} {event.topic}#{number} {show_entries(event.entries)}{epoch}"
+
+
+def show_numbers(topic: str, numbers: Iterable[int]) -> str:
+    """T1 #3 #4."""
+    return topic + "".join(f" #{number}" for number in numbers)
+
+
+def show_notification(notification: Notification) -> str:
+    """What the event notification service carries."""
+    match notification:
+        case Stamped():
+            return show_event(notification)
+        case Run():
+            places = range(len(notification.publications))
+            return "run of " + "; ".join(show_event(notification.stamped(place)) for place in places)
+        case frames.Heartbeat(topic, _, newest):
+            return f"heartbeat {topic} newest #{newest}"
+        case Publication():
+            return show_publication(notification)
+    return "batch of " + "; ".join(show_publication(p) for p in notification.publications)
+
+
+def show_message(message: Message) -> str:
+    """What links carry."""
+    match message:
+        case frames.Create(publication, acknowledged):
+            return f"create {show_publication(publication)}, forget below {acknowledged}"
+        case frames.Fill(publication, _, entries, need, rest):
+            way = f"need {_list(need)}, rest {_list(rest)}"
+            return f"fill {show_publication(publication)} {show_entries(entries)}, {way}"
+        case frames.Sequenced(topic, id, _, entries):
+            return f"sequenced {id} on {topic} {show_entries(entries)}"
+        case frames.Completed(topic, id, _, entries):
+            return f"completed {id} on {topic} {show_entries(entries)}"
+        case frames.Done(topic, id, _, entries):
+            return f"done {id} on {topic} {show_entries(entries)}"
+        case frames.Nack(topic, subscriber, numbers):
+            return f"nack {show_numbers(topic, numbers)} for {subscriber}"
+        case frames.Repair(topic, events, gone, newest):
+            found = "; ".join(show_event(event) for event in events) or "nothing"
+            return f"repair {topic} newest #{newest}, gone {show_numbers('', gone).strip() or '-'}: {found}"
+    raise TypeError(f"{type(message).__name__} is no message")
+
+
+def show_packet(packet: Packet) -> str:
+    """3, heard 2: create …"""
+    if packet.message is None:
+        return f"heard {packet.acknowledged}"
+    return f"{packet.number}, heard {packet.acknowledged}: {show_message(packet.message)}"
+
+
+def show_input(input: Input | Arrived) -> str:
+    """What happened to an engine."""
+    match input:
+        case Publish(publications):
+            return "publish " + "; ".join(show_publication(p) for p in publications)
+        case Received(source, message):
+            return f"from {source}: {show_message(message)}"
+        case Notified(notification):
+            return f"notified {show_notification(notification)}"
+        case Tick():
+            return "tick"
+        case Arrived(source, packet):
+            return f"packet from {source} {show_packet(packet)}"
+    raise TypeError(f"{type(input).__name__} is no input")
+
+
+def show_effect(effect: LinkEffect) -> str:
+    """What an engine asks for."""
+    match effect:
+        case fx.Send(to, message):
+            return f"send {to}: {show_message(message)}"
+        case Transmit(to, packet):
+            return f"packet to {to} {show_packet(packet)}"
+        case fx.Announce(topics, notification):
+            return f"announce on {_list(topics)}: {show_notification(notification)}"
+        case fx.Deliver(events, in_order):
+            tagged = "" if in_order else " tagged"
+            return f"deliver{tagged} " + "; ".join(show_event(event) for event in events)
+        case fx.DeliverRun(run, places):
+            chosen = range(len(run.publications)) if places is None else places
+            return "deliver run " + "; ".join(show_event(run.stamped(place)) for place in chosen)
+        case fx.Acknowledge(sequenced):
+            return f"acknowledge {sequenced.id} on {sequenced.topic} {show_entries(sequenced.entries)}"
+        case fx.AcknowledgeRun(run):
+            return "acknowledge run " + "; ".join(show_publication(p) for p in run.publications)
+        case fx.Drop(event, reason):
+            return f"drop {show_event(event)}: {reason}"
+        case fx.Lose(topic, numbers):
+            return f"lose {show_numbers(topic, numbers)}"
+        case fx.Reject(error):
+            return f"reject {type(error).__name__}: {error}"
+        case fx.Fail(error):
+            return f"fail {type(error).__name__}: {error}"
+    raise TypeError(f"{type(effect).__name__} is no effect")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ",".join(names) or "-"

@@ -1,0 +1,148 @@
+"""What happened in one run, told as a history, and judged.
+
+A log is what happened to one process, in its order, as plain tuples: they are part of a state's identity, so
+they must be cheap to compare. Only a run that has ended becomes records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from unisono.engines.contract import Engine
+from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
+from unisono.engines.sequencing_atoms.receiver import Receiver
+from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.history import Kind, Outcome, Record, judge
+from unisono.model.frames import Publication, Stamped
+from unisono.sim.explore.scenario import LIVENESS, Scenario
+from unisono.sim.explore.search import Step
+
+
+class Entry(NamedTuple):
+    """One line of a log."""
+
+    kind: Kind
+    event: str
+    topic: str
+    number: int
+    stamp: tuple[tuple[str, int], ...]
+    in_order: bool = True
+    reason: str = ""
+
+
+Log: TypeAlias = tuple[Entry, ...]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A promise that was broken, the contradiction in words, and the steps that led to it."""
+
+    promise: str
+    explanation: str
+    trace: tuple[Step, ...] = ()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something never came, rather than came wrongly."""
+        return self.promise in LIVENESS
+
+
+class Broken(Exception):  # noqa: N818 (it never leaves the explorer)
+    """An engine denied its own invariants, or refused what a well-meaning world brought it."""
+
+
+def published(publication: Publication) -> Entry:
+    """An application published."""
+    return Entry(Kind.PUBLISHED, str(publication.id), publication.topic, 0, ())
+
+
+def told(effects: Iterable[Effect]) -> Log:
+    """What a subscriber's application is told."""
+    log: list[Entry] = []
+    for effect in effects:
+        match effect:
+            case Deliver(events, in_order):
+                log += [_entry(Kind.DELIVERED, event, in_order) for event in events]
+            case Drop(event, reason):
+                log.append(_entry(Kind.DROPPED, event, reason=reason))
+            case Lose(topic, numbers):
+                log += [
+                    Entry(Kind.LOST, "", topic, n, (), reason="no ring holds it any more") for n in numbers
+                ]
+            case Reject(error) | Fail(error):
+                raise Broken(str(error))
+    return tuple(log)
+
+
+def waiting(engine: Engine) -> Log:
+    """The events a subscriber holds back, and what each of them waits for."""
+    log: list[Entry] = []
+    if isinstance(engine, Subscriber):
+        for held in engine.held:
+            topic = engine.blocker(held.event)
+            if topic is None:
+                reason = "ready, but forgotten"
+            elif topic == held.event.topic:
+                reason = f"waits for {topic} #{engine.clock[topic] + 1}"
+            else:
+                reason = f"waits for {topic} #{held.event.entries[topic]}"
+            log.append(_entry(Kind.HELD, held.event, reason=reason))
+    elif isinstance(engine, Receiver):
+        for event in engine.held:
+            name = engine.blocker(event)
+            reason = "ready, but forgotten" if name is None else f"waits for {name} #{engine.last[name] + 1}"
+            log.append(_entry(Kind.HELD, event, reason=reason))
+    return tuple(log)
+
+
+def tell(
+    scenario: Scenario, stamped: Iterable[Stamped], logs: Mapping[str, Log], *, subscribers: Iterable[str]
+) -> list[Record]:
+    """The history of a run: what was published and sequenced, and the logs of these subscribers."""
+    records: list[Record] = []
+    seqs: dict[str, int] = {}
+
+    def add(process: str, entry: Entry, **more: str) -> None:
+        seqs[process] = seqs.get(process, 0) + 1
+        kind, event, topic, number, stamp, in_order, reason = entry
+        records.append(
+            Record(kind, process, seqs[process], 0.0, event, topic, number, dict(stamp) or None,
+                   in_order=in_order, reason=reason, **more)
+        )  # fmt: skip
+
+    for event in stamped:
+        add("sequencers", _entry(Kind.SEQUENCED, event))
+    subscribers = list(subscribers)
+    for name in subscribers:
+        for topic in sorted(scenario.subscriptions[name]):
+            promised = {"order": scenario.order, "on_gap": scenario.on_gap}
+            add(name, Entry(Kind.SUBSCRIBED, "", topic, 0, ()), **promised)
+    for process, log in logs.items():
+        for entry in log:
+            add(process, entry)
+    add("world", Entry(Kind.HEALED, "", "", 0, ()))
+    return records
+
+
+def judged(records: list[Record], promises: Iterable[str]) -> Finding | None:
+    """The first of these promises that the run broke."""
+    for verdict in judge(records, promises):
+        if verdict.outcome is Outcome.VIOLATED:
+            return Finding(verdict.promise, verdict.explanation + _knot(verdict.promise, records))
+    return None
+
+
+def _knot(promise: str, records: list[Record]) -> str:
+    """Where a subscriber waits for ever, the rest of what it holds: usually each waits for another."""
+    held = [r for r in records if r.kind is Kind.HELD]
+    if promise != "no_endless_wait":
+        return ""
+    mine = [r for r in held[1:] if r.process == held[0].process]
+    return "".join(f", and {r.event} ({r.reason})" for r in mine)
+
+
+def _entry(kind: Kind, event: Stamped, in_order: bool = True, reason: str = "") -> Entry:
+    stamp = tuple(sorted(event.entries.items()))
+    return Entry(kind, str(event.publication.id), event.topic, event.number, stamp, in_order, reason)

@@ -1,0 +1,47 @@
+"""unisono: every subscriber hears the same order, across topics, without a global sequencer."""
+
+from unisono.model.errors import (
+    BackPressureError,
+    ClosedError,
+    ConfigError,
+    FrameError,
+    GapError,
+    HandlerTimeoutError,
+    HistoryError,
+    PayloadError,
+    PlanError,
+    SlowConsumerError,
+    StampError,
+    TopicError,
+    UnconfirmedError,
+    UnisonoError,
+)
+from unisono.model.event import Event
+from unisono.runtime.bus import Bus, connect
+from unisono.runtime.receipts import Receipt
+from unisono.runtime.subscription import Subscription
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackPressureError",
+    "Bus",
+    "ClosedError",
+    "ConfigError",
+    "Event",
+    "FrameError",
+    "GapError",
+    "HandlerTimeoutError",
+    "HistoryError",
+    "PayloadError",
+    "PlanError",
+    "Receipt",
+    "SlowConsumerError",
+    "StampError",
+    "Subscription",
+    "TopicError",
+    "UnconfirmedError",
+    "UnisonoError",
+    "__version__",
+    "connect",
+]

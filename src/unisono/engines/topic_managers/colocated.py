@@ -27,7 +27,7 @@ class ColocatedManagers:
 
     def __init__(
         self, settings: ManagerSettings = ManagerSettings(), threshold: int = 2, epoch: int = 0
-    ) -> None:  # noqa: B008 (frozen)
+    ) -> None:
         self.settings = settings
         self.epoch = epoch
         self.overlaps = Overlaps(threshold)
@@ -39,10 +39,7 @@ class ColocatedManagers:
     def register(self, topics: frozenset[str], weight: int = 1) -> dict[str, int]:
         """Take in a subscription; return the clock from which on it is owed events."""
         for topic in sorted(topics):
-            if topic not in self.index:
-                self.index[topic] = len(self.clock)
-                self.clock.append(0)
-                self.groups[topic] = (topic,)
+            self._know(topic)
         self.overlaps.add(topics, weight)
         for topic in topics:
             group = set(self.groups[topic]) | self.overlaps.conflicts(topic)
@@ -53,6 +50,13 @@ class ColocatedManagers:
     def unregister(self, topics: frozenset[str], weight: int = 1) -> None:
         """A subscription has ended; its groups stay as they are."""
         self.overlaps.discard(topics, weight)
+
+    def _know(self, topic: str) -> None:
+        """Give a topic its place in the clock, if it has none."""
+        if topic not in self.index:
+            self.index[topic] = len(self.clock)
+            self.clock.append(0)
+            self.groups[topic] = (topic,)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -72,6 +76,9 @@ class ColocatedManagers:
     def _sequence(self, publish: Publish, now: float) -> list[Effect]:
         counts = count_topics(publish.publications)
         index, clock = self.index, self.clock
+        if not counts.keys() <= index.keys():  # nobody subscribes to it yet; its numbers count all the same
+            for topic in counts:
+                self._know(topic)
         base = clock.copy()
         for topic, count in counts.items():
             clock[index[topic]] += count

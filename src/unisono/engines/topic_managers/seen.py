@@ -41,7 +41,7 @@ class Seen:
         """The publisher has the answers for everything below `n`."""
         if n > self.floor:
             self.floor = n
-            for known in [k for k, v in self._known.items() if k < n and v is not None]:
+            for known in [k for k in self._known if k < n]:
                 del self._known[known]
 
     def copy(self) -> Seen:

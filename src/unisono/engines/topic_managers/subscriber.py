@@ -62,6 +62,24 @@ class Subscriber:
         self._out: list[Effect] = []
         self.failed = False
 
+    def admit(self, topic: str, floor: int) -> None:
+        """Owe the events of one more topic, from after `floor` on."""
+        self.topics |= {topic}
+        self.floors[topic] = self.clock[topic] = self.reached[topic] = floor
+        self.passed[topic] = Passed(floor, self.settings.late_window)
+
+    def dismiss(self, topic: str) -> list[Effect]:
+        """Owe nothing of a topic any more, forget what was held of it, and let go of what waited for it."""
+        self._out = []
+        self.topics -= {topic}
+        for table in (self.floors, self.clock, self.reached, self.passed):
+            table.pop(topic, None)
+        self.held.remove_if(lambda event: event.topic == topic)
+        self.missing.closed(topic)
+        for waiting in list(self._blocked.pop(topic, ())):
+            self._release(waiting)
+        return self._out
+
     # The contract.
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -87,6 +105,8 @@ class Subscriber:
 
     def next_timer(self) -> float | None:
         """When something held expires, or a gap is to be asked about."""
+        if self.failed:
+            return None
         asks = self.missing.next_timer()
         oldest = self.held.oldest() if self.settings.max_hold is not None else None
         if oldest is None or self.settings.max_hold is None:
@@ -109,6 +129,8 @@ class Subscriber:
             self._out.append(DeliverRun(run, None if run.counts.keys() <= mine else run.places(mine)))
         else:
             for place in run.places(self.topics):
+                if self.failed:
+                    break
                 self._take(run.stamped(place), now)
 
     def _continues(self, run: Run) -> bool:
@@ -222,6 +244,8 @@ class Subscriber:
         pending = [topic, *self._blocked.pop(topic, ())]
         while pending:
             topic = pending.pop()
+            if topic not in self.reached:
+                continue  # it waited, and was dismissed
             while (event := self.held.get(topic, self.reached[topic] + 1)) is not None:
                 waits_for = self.blocker(event)
                 if waits_for is not None:
@@ -341,6 +365,7 @@ class Subscriber:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
+        twin.floors = dict(self.floors)
         twin.clock = dict(self.clock)
         twin.reached = dict(self.reached)
         twin.held = self.held.copy()

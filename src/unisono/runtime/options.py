@@ -1,0 +1,122 @@
+"""What a subscription may ask for, checked before anything happens.
+
+An option that would be ignored, or that contradicts another, is refused by name, with the alternative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from unisono.engines.topic_managers.settings import OnGap, SubscriberSettings
+from unisono.ens.port import Capabilities
+from unisono.model.errors import ConfigError, TopicError
+from unisono.model.ids import check_pattern, is_pattern
+from unisono.model.payloads import check_type
+
+Order: TypeAlias = Literal["none", "fifo", "causal", "total", "total_causal"]
+Slow: TypeAlias = Literal["wait", "drop", "fail"]
+
+THRESHOLD = 2
+_LATER = {
+    "deadline": "deadlines belong to deadline-causal order, which this version does not have yet",
+    "where": "content filters are not in this version yet; filter in the loop",
+    "start": "replay needs a durable transport, which this version does not have yet; use start='new'",
+    "ack": "manual acknowledgement needs a durable transport, which this version does not have yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything about a subscription but its topics."""
+
+    order: Order = "total"
+    on_gap: OnGap = "wait"
+    buffer: int = 0
+    max_hold: float | None = None
+    name: str | None = None
+    type: Any = Any
+    queue: int = 16384  # events that may wait for the application
+    slow: Slow = "wait"  # what happens when that many do
+    slow_timeout: float = 30.0  # seconds without any progress that slow="wait" puts up with
+    deadline: float | None = None
+    where: str | None = None
+    start: str = "new"
+    ack: str = "auto"
+
+    def __post_init__(self) -> None:
+        _one_of("order", self.order, get_args(Order))
+        _one_of("on_gap", self.on_gap, get_args(OnGap))
+        _one_of("slow", self.slow, get_args(Slow))
+        for option, idle in (("deadline", None), ("where", None), ("start", "new"), ("ack", "auto")):
+            if getattr(self, option) != idle:
+                raise ConfigError(f"{option}={getattr(self, option)!r}: {_LATER[option]}")
+        _number("buffer", self.buffer, whole=True)
+        _number("queue", self.queue, whole=True, least=1)
+        _number("slow_timeout", self.slow_timeout)
+        if self.max_hold is not None:
+            _number("max_hold", self.max_hold)
+        if self.order == "none" and (self.on_gap != "wait" or self.buffer or self.max_hold is not None):
+            raise ConfigError("order='none' knows no gaps; leave out on_gap, buffer and max_hold")
+        if self.name is not None and (not isinstance(self.name, str) or not self.name.strip()):
+            raise ConfigError("a subscription's name is a word or two, not empty")
+        check_type(self.type)
+        SubscriberSettings(self.on_gap, self.buffer, self.max_hold)  # refuses contradictions
+
+    def settings(self, capabilities: Capabilities) -> SubscriberSettings:
+        """What the subscriber engine needs to know, on this transport."""
+        if self.order == "fifo" and self.on_gap in ("wait", "fail") and not capabilities.reliable:
+            raise ConfigError(
+                "order='fifo' cannot wait for what this transport loses; "
+                "use on_gap='skip' with max_hold=, or order='total', which repairs"
+            )
+        return SubscriberSettings(
+            self.on_gap, self.buffer, self.max_hold, repair=self.is_total and not capabilities.reliable
+        )
+
+    @property
+    def is_total(self) -> bool:
+        """Whether its topics must be sequenced. Causal order is given by the stronger total_causal."""
+        return self.order in ("causal", "total", "total_causal")
+
+    @property
+    def weight(self) -> int:
+        """How much it weighs against the overlap threshold: causal orders count as if shared."""
+        return 1 if self.order == "total" else THRESHOLD
+
+
+def check_topics(topics: Iterable[str]) -> frozenset[str]:
+    """The topics of a subscription, or a TopicError that says what is wrong."""
+    checked = [check_pattern(topic) for topic in topics]
+    if not checked:
+        raise TopicError("a subscription needs at least one topic")
+    for topic in checked:
+        if is_pattern(topic):
+            raise TopicError(f"'{topic}' has a wildcard; this version subscribes to exact topics only")
+    if len(set(checked)) < len(checked):
+        twice = next(topic for topic in checked if checked.count(topic) > 1)
+        raise TopicError(f"topic '{twice}' is named twice in one subscription")
+    return frozenset(checked)
+
+
+def make_options(options: dict[str, Any]) -> Options:
+    """Options from keywords; an unknown one is refused by name."""
+    known = Options.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"a subscription has no option '{name}'; it has {', '.join(known)}")
+    return Options(**options)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name}={value!r} is unknown; use one of {', '.join(allowed)}")
+
+
+def _number(name: str, value: object, *, whole: bool = False, least: float = 0) -> None:
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise ConfigError(f"{name}={value!r} is not a {'whole ' if whole else ''}number")
+    if not least <= value < float("inf"):
+        raise ConfigError(f"{name}={value!r} is out of range; it is at least {least:g} and finite")

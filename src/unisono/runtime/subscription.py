@@ -1,0 +1,375 @@
+"""A subscription as the application sees it: one ordered lane of events, with room for so many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from unisono.engines.contract import Engine
+from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
+from unisono.engines.fifo import FifoSubscriber
+from unisono.engines.inputs import TICK, Notified, Received
+from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.ens.port import Interest
+from unisono.history.record import Kind
+from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
+from unisono.model.event import Event
+from unisono.model.frames import Batch, Message, Publication, Run, Stamped
+from unisono.runtime.options import Options
+from unisono.runtime.timer import EngineTimer
+
+if TYPE_CHECKING:
+    from unisono.runtime.hub import Hub
+    from unisono.runtime.recorder import Recorder
+
+_NO_EVENTS: Iterator[Event[Any]] = iter(())
+
+
+class Subscription:
+    """Events of some topics, in the promised order: `async for event in subscription`."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        process: str,
+        name: str,
+        topics: frozenset[str],
+        options: Options,
+        recorder: Recorder | None,
+    ) -> None:
+        self.name = name
+        self.topics = topics
+        self.options = options
+        self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
+        self.lost = 0  # events declared lost by the sequencer
+        self.rejected = 0  # frames that made no sense
+        self.on_end: Callable[[], object] | None = None
+        self._hub = hub
+        self._process = process
+        self._recorder = recorder
+        self._settings = options.settings(hub.service.capabilities)
+        self._engine: Engine | None = None
+        self._timer: EngineTimer | None = None
+        self._interest: Interest | None = None
+        self._early: list[object] | None = []  # frames that came before the engine was ready
+        self._queue: deque[list[Event[Any]]] = deque()
+        self._size = 0
+        self._current: Iterator[Event[Any]] = _NO_EVENTS
+        self._waiters: list[asyncio.Future[None]] = []
+        self._missed = 0
+        self._slow_timer: asyncio.TimerHandle | None = None
+        self._taken = 0  # events taken by the application, to tell slow from stuck
+        self._closed = False
+        self._error: UnisonoError | None = None
+
+    # Opening and closing.
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Start listening: every event sequenced from here on is owed."""
+        if self._closed:
+            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
+        if self._interest is not None:
+            return
+        # Listen first: what is sequenced between the two is held by the engine or older than its floor.
+        self._interest = await self._hub.service.subscribe(self.topics, self._notify)
+        try:
+            floors = self._hub.admit(self)
+        except BaseException:
+            await self._hub.service.unsubscribe(self._interest)
+            self._interest = None
+            raise
+        if self.options.is_total:
+            self._engine = Subscriber(self.name, floors, self._settings)
+        elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
+            self._engine = FifoSubscriber(self.name, self.topics, self._settings)
+        if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
+            self._timer = EngineTimer(self._engine, self._tick)
+        for topic, floor in floors.items():
+            self._record(
+                Kind.SUBSCRIBED,
+                topic=topic,
+                number=floor,
+                order=self.options.order,
+                on_gap=self.options.on_gap,
+            )
+        early, self._early = self._early or [], None
+        for frame in early:
+            self._notify(frame)
+
+    async def close(self) -> None:
+        """Stop listening; events not yet taken are discarded."""
+        if self._closed:
+            return
+        self._closed = True
+        self._end()
+        if self._interest is not None:
+            await self._hub.service.unsubscribe(self._interest)
+            for topic in sorted(self.topics):
+                self._record(Kind.UNSUBSCRIBED, topic=topic)
+        self._queue.clear()
+        self._size = 0
+        self._current = _NO_EVENTS
+        self._wake()
+
+    def _end(self) -> None:
+        """Owe and be owed nothing any more; what is queued stays for the application."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._slow_timer is not None:
+            self._slow_timer.cancel()
+        self._hub.dismiss(self)
+        if self.on_end is not None:
+            self.on_end()
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait for the application."""
+        return self._size
+
+    def is_idle(self, lanes: int = 1) -> bool:
+        """Whether the application has taken everything and all its lanes wait for more."""
+        return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
+
+    # From the network.
+
+    def _notify(self, frame: object) -> None:
+        if self._error is not None or self._closed:
+            return
+        if self._early is not None:
+            self._early.append(frame)
+        elif self._engine is not None:
+            loop = asyncio.get_running_loop()
+            self._carry_out(self._engine.handle(Notified(frame), loop.time()))  # type: ignore[arg-type]
+        elif isinstance(frame, Batch):
+            self._put(self._views(frame, None if self._all_mine(frame) else frame.places(self.topics)))
+        elif isinstance(frame, Publication):
+            self._put([self._event(frame)])
+        elif isinstance(frame, Stamped):
+            self._put([self._event(frame.publication, frame.entries)])
+
+    def receive(self, message: Message) -> None:
+        """A message from the managers for this subscription."""
+        if self._engine is not None and self._error is None and not self._closed:
+            now = asyncio.get_running_loop().time()
+            self._carry_out(self._engine.handle(Received("", message), now))
+
+    def _tick(self) -> None:
+        if self._engine is not None and self._error is None and not self._closed:
+            self._carry_out(self._engine.handle(TICK, asyncio.get_running_loop().time()))
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case DeliverRun(run, places):
+                    self._put(self._views(run, places))
+                case Deliver(events, in_order):
+                    self._put([self._event(e.publication, e.entries, in_order) for e in events])
+                case Drop(event, reason):
+                    self._dropped(event.publication, event.entries, reason)
+                case Lose(topic, numbers):
+                    self.lost += len(numbers)
+                    self._missed += len(numbers)
+                    for number in numbers:
+                        self._record(
+                            Kind.LOST, topic=topic, number=number, reason="no ring holds it any more"
+                        )
+                case Send(_, message):
+                    self._hub.send(self.name, message)
+                case Reject():
+                    self.rejected += 1
+                case Fail(error):
+                    self._fail(error)
+        if self._timer is not None:
+            self._timer.reset()
+
+    # Views of events.
+
+    def _all_mine(self, batch: Batch) -> bool:
+        return {p.topic for p in batch.publications} <= self.topics
+
+    def _views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
+        """The events at these places; all subscriptions that want raw bytes share one view of a batch."""
+        type_, publications = self.options.type, batch.publications
+        source = batch if isinstance(batch, Run) else None
+        if type_ is Any and not self._missed:
+            return self._hub.views(batch, places)
+        chosen = range(len(publications)) if places is None else places
+        events: list[Event[Any]] = [Event(publications[i], source, i, _type=type_) for i in chosen]
+        if self._missed and events:
+            events[0].missed, self._missed = self._missed, 0
+        return events
+
+    def _event(
+        self, publication: Publication, entries: dict[str, int] | None = None, in_order: bool = True
+    ) -> Event[Any]:
+        stamp = entries if self.options.is_total else None
+        event: Event[Any] = Event(publication, stamp, 0, in_order, self._missed, _type=self.options.type)
+        self._missed = 0
+        return event
+
+    # The queue.
+
+    def _put(self, events: list[Event[Any]]) -> None:
+        if not events:
+            return
+        room = self.options.queue - self._size
+        if len(events) > room and self.options.slow != "wait":
+            if self.options.slow == "fail":
+                self._fail(
+                    SlowConsumerError(f"'{self.name}' has {self._size} events waiting and slow='fail'")
+                )
+                return
+            for event in events[max(0, room) :]:
+                self._dropped(event._publication, event.stamp, "the application is too slow")
+            events = events[: max(0, room)]
+            if not events:
+                return
+        self._queue.append(events)
+        self._size += len(events)
+        if self._size >= self.options.queue and self.options.slow == "wait":
+            self._hub.full[self] = None
+            if self._slow_timer is None:
+                self._watch(self._taken)
+        self._wake()
+
+    def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
+        self.dropped += 1
+        self._missed += 1
+        number = entries.get(publication.topic, 0)
+        self._record(
+            Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
+        )
+
+    def _watch(self, taken: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._slow_timer = loop.call_later(self.options.slow_timeout, self._too_slow, taken)
+
+    def _too_slow(self, taken: int) -> None:
+        self._slow_timer = None
+        if self not in self._hub.full:
+            return
+        if self._taken > taken:
+            self._watch(self._taken)
+            return
+        seconds = self.options.slow_timeout
+        self._fail(
+            SlowConsumerError(
+                f"'{self.name}' took no event for {seconds:g} s while {self._size} waited and publishers with them"
+            )
+        )
+
+    def _fail(self, error: UnisonoError) -> None:
+        if self._error is None:
+            self._error = error
+            self._end()
+            self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _next_batch(self) -> list[Event[Any]] | None:
+        if not self._queue:
+            return None
+        batch = self._queue.popleft()
+        self._size -= len(batch)
+        self._taken += len(batch)
+        if self in self._hub.full and self._size <= self.options.queue // 2:
+            self._hub.make_room(self)
+        return batch
+
+    async def _more(self) -> bool:
+        """Wait until there is something in the queue; False when nothing will ever be."""
+        while not self._queue:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return False
+            if self._interest is None:
+                raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.remove(waiter)
+        return True
+
+    # For the application.
+
+    def __aiter__(self) -> AsyncIterator[Event[Any]]:
+        return self._iterate() if self._recorder is None else self._iterate_recorded()
+
+    async def _iterate(self) -> AsyncIterator[Event[Any]]:
+        while True:
+            for event in self._current:  # kept in self: a loop that breaks can be taken up again
+                yield event
+            batch = self._next_batch()
+            if batch is not None:
+                self._current = iter(batch)
+            elif not await self._more():
+                return
+
+    async def _iterate_recorded(self) -> AsyncIterator[Event[Any]]:
+        async for event in self._iterate():
+            self._record_delivery(event)
+            yield event
+
+    async def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
+        """Events many at a time, as they come: at least one, at most `limit`."""
+        while True:
+            batch = [event for _, event in zip(range(limit), self._current, strict=False)]
+            if batch:
+                for event in batch:
+                    self._record_delivery(event)
+                yield batch
+                continue
+            fresh = self._next_batch()
+            if fresh is not None:
+                self._current = iter(fresh)
+            elif not await self._more():
+                return
+
+    async def get_one(self, timeout: float | None = None) -> Event[Any]:
+        """The next event; TimeoutError if none comes within `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            while True:
+                for event in self._current:
+                    self._record_delivery(event)
+                    return event
+                fresh = self._next_batch()
+                if fresh is not None:
+                    self._current = iter(fresh)
+                elif not await self._more():
+                    raise ClosedError(f"subscription '{self.name}' is closed")
+
+    # Recording.
+
+    def _record(self, kind: Kind, **fields: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.write(kind, self._process, subscription=self.name, **fields)
+
+    def _record_delivery(self, event: Event[Any]) -> None:
+        if self._recorder is not None:
+            stamp = event.stamp
+            self._record(
+                Kind.DELIVERED,
+                event=str(event._publication.id),
+                topic=event.topic,
+                number=stamp.get(event.topic, 0),
+                stamp=stamp or None,
+                in_order=event.in_order,
+            )

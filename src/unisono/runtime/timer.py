@@ -1,0 +1,41 @@
+"""Hands an engine its Ticks: one timer, always set to the time the engine named last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from unisono.engines.contract import Engine
+
+
+class EngineTimer:
+    """Calls `tick` when the engine's next timer is due."""
+
+    __slots__ = ("_due", "_engine", "_handle", "_loop", "_tick")
+
+    def __init__(self, engine: Engine, tick: Callable[[], None]) -> None:
+        self._engine = engine
+        self._tick = tick
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+
+    def reset(self) -> None:
+        """Look at the engine's timer again; to be called after each input."""
+        due = self._engine.next_timer()
+        if due == self._due:
+            return
+        self.cancel()
+        if due is not None:
+            self._due = due
+            self._handle = self._loop.call_at(due, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = self._due = None
+        self._tick()
+
+    def cancel(self) -> None:
+        """Forget the timer."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = self._due = None

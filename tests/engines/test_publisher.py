@@ -1,0 +1,88 @@
+"""Publishers: requests, acknowledgements, return mode, and causes before effects."""
+
+from __future__ import annotations
+
+from engine_kit import publication
+
+from unisono.engines.effects import Acknowledge, Announce, Reject, Send
+from unisono.engines.inputs import TICK, Publish, Received
+from unisono.engines.topic_managers.publisher import Publisher
+from unisono.model.frames import Completed, Create, Sequenced, Stamped
+from unisono.model.ids import EventId
+
+
+def publish(*topics_and_n: tuple[str, int]) -> Publish:
+    return Publish([publication(topic, n) for topic, n in topics_and_n])
+
+
+def sequenced(topic: str, n: int, number: int = 1) -> Sequenced:
+    return Sequenced(topic, EventId("p", 0, n), 0, {topic: number})
+
+
+def request(topic: str, n: int, acknowledged: int) -> Send:
+    return Send(f"manager/{topic}", Create(publication(topic, n), acknowledged))
+
+
+def test_every_publication_is_sent_to_its_manager_at_once():
+    effects = Publisher().handle(publish(("A", 1), ("B", 2)), 0.0)
+    assert effects == [request("A", 1, 1), request("B", 2, 1)]
+
+
+def test_the_lowest_unanswered_n_travels_along():
+    engine = Publisher()
+    engine.handle(publish(("A", 1), ("A", 2)), 0.0)
+    engine.handle(Received("m", sequenced("A", 1)), 0.0)
+    assert engine.handle(publish(("A", 3)), 0.0) == [request("A", 3, 2)]
+
+
+def test_an_answer_acknowledges_once():
+    engine = Publisher()
+    engine.handle(publish(("A", 1)), 0.0)
+    answer = sequenced("A", 1)
+    assert engine.handle(Received("m", answer), 0.0) == [Acknowledge(answer)]
+    assert engine.handle(Received("m", answer), 0.0) == []
+
+
+def test_return_mode_publishes_the_stamp_that_came_back_and_only_once():
+    engine = Publisher()
+    engine.handle(publish(("A", 1)), 0.0)
+    completed = Completed("A", EventId("p", 0, 1), 0, {"A": 1, "B": 4})
+    assert engine.handle(Received("m", completed), 0.0) == [
+        Announce(("A",), Stamped(publication("A"), 0, {"A": 1, "B": 4})),
+        Acknowledge(Sequenced("A", EventId("p", 0, 1), 0, {"A": 1, "B": 4})),
+    ]
+    assert engine.handle(Received("m", completed), 0.0) == []
+
+
+def test_a_causal_publisher_waits_for_its_place_before_it_changes_lanes():
+    engine = Publisher(causal=True)
+    assert engine.handle(publish(("A", 1), ("B", 2), ("A", 3)), 0.0) == [request("A", 1, 1)]
+    engine.check()
+    assert engine.handle(Received("m", sequenced("A", 1)), 0.0)[1:] == [request("B", 2, 2)]
+    assert engine.handle(Received("m", sequenced("B", 2)), 0.0)[1:] == [request("A", 3, 3)]
+
+
+def test_a_causal_publisher_pipelines_within_a_lane():
+    engine = Publisher(causal=True)
+    assert engine.handle(publish(("A", 1), ("A", 2)), 0.0) == [request("A", 1, 1), request("A", 2, 1)]
+
+
+def test_a_lane_may_hold_many_topics():
+    engine = Publisher(causal=True, lane=lambda topic: topic[0])
+    effects = engine.handle(publish(("a.x", 1), ("a.y", 2), ("b.x", 3)), 0.0)
+    assert effects == [request("a.x", 1, 1), request("a.y", 2, 1)]
+
+
+def test_what_is_not_for_a_publisher_is_rejected():
+    (reject,) = Publisher().handle(TICK, 0.0)
+    assert isinstance(reject, Reject)
+
+
+def test_a_twin_is_independent():
+    engine = Publisher(causal=True)
+    engine.handle(publish(("A", 1), ("B", 2)), 0.0)
+    twin = engine.copy()
+    assert twin.state() == engine.state()
+    twin.handle(Received("m", sequenced("A", 1)), 0.0)
+    assert list(engine.outgoing) == [1]
+    assert list(twin.outgoing) == [2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TypeAlias
 
 import msgspec
@@ -63,17 +64,29 @@ class Stamped(msgspec.Struct, frozen=True, array_like=True, tag="stamped"):
 class Batch:
     """Many publications at once, in the order they were published; nobody has numbered them."""
 
-    __slots__ = ("_selected", "publications")
+    __slots__ = ("_by_topic", "_selected", "publications")
 
     def __init__(self, publications: list[Publication]) -> None:
         self.publications = publications
+        self._by_topic: dict[str, list[int]] | None = None
         self._selected: dict[frozenset[str], list[int]] = {}
 
+    @property
+    def by_topic(self) -> dict[str, list[int]]:
+        """Where in the batch the events of each topic are."""
+        if self._by_topic is None:
+            places: dict[str, list[int]] = {}
+            for place, publication in enumerate(self.publications):
+                places.setdefault(publication.topic, []).append(place)
+            self._by_topic = places
+        return self._by_topic
+
     def places(self, topics: frozenset[str]) -> list[int]:
-        """Where in the batch the events of these topics are, in order."""
+        """Where in the batch the events of these topics are, in order; equal topics get the same list."""
         places = self._selected.get(topics)
         if places is None:
-            places = [i for i, p in enumerate(self.publications) if p.topic in topics]
+            mine = [found for topic in topics if (found := self.by_topic.get(topic))]
+            places = mine[0] if len(mine) == 1 else sorted(chain.from_iterable(mine))
             self._selected[topics] = places
         return places
 

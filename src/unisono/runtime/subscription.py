@@ -153,7 +153,8 @@ class Subscription:
             loop = asyncio.get_running_loop()
             self._carry_out(self._engine.handle(Notified(frame), loop.time()))  # type: ignore[arg-type]
         elif isinstance(frame, Batch):
-            self._put(self._views(frame, None if self._all_mine(frame) else frame.places(self.topics)))
+            everything = frame.by_topic.keys() <= self.topics
+            self._put(self._views(frame, None if everything else frame.places(self.topics)))
         elif isinstance(frame, Publication):
             self._put([self._event(frame)])
         elif isinstance(frame, Stamped):
@@ -195,9 +196,6 @@ class Subscription:
             self._timer.reset()
 
     # Views of events.
-
-    def _all_mine(self, batch: Batch) -> bool:
-        return {p.topic for p in batch.publications} <= self.topics
 
     def _views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
         """The events at these places; all subscriptions that want raw bytes share one view of a batch."""

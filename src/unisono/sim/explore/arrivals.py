@@ -14,17 +14,30 @@ from unisono.engines.contract import Engine
 from unisono.engines.inputs import TICK, Input, Notified
 from unisono.history import Kind
 from unisono.model.frames import Stamped
+from unisono.model.ids import EventId
 from unisono.sim.explore.search import Search, Step
 from unisono.sim.explore.story import Broken, Log, told, waiting
 
-Pair: TypeAlias = tuple[str, str]
+Pair: TypeAlias = tuple[EventId, EventId]
 """Two events of which the first was delivered before the second, both untagged."""
 
 
 class Arrivals:
     """A subscriber, and what has still to arrive."""
 
-    __slots__ = ("arrived", "broken", "checked", "doubles", "engine", "events", "left", "log", "losses", "now", "state")
+    __slots__ = (
+        "arrived",
+        "broken",
+        "checked",
+        "doubles",
+        "engine",
+        "events",
+        "left",
+        "log",
+        "losses",
+        "now",
+        "state",
+    )
 
     def __init__(
         self, engine: Engine, events: Sequence[Stamped], *, losses: int, doubles: int, checked: bool
@@ -114,4 +127,4 @@ class Outcomes:
 
 def untagged_pairs(log: Log) -> Iterable[Pair]:
     """Which event was delivered before which."""
-    return combinations([e.event for e in log if e.kind is Kind.DELIVERED and e.in_order], 2)
+    return combinations([e.event for e in log if e.event and e.kind is Kind.DELIVERED and e.in_order], 2)

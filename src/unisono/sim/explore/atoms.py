@@ -9,7 +9,7 @@ from unisono.engines.contract import Engine
 from unisono.engines.sequencing_atoms import Atom, AtomGraph, Ingress, Receiver, atom_address, atoms_of
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.publisher import Publisher
-from unisono.sim.explore.scenario import LIVENESS, Faults, Planned
+from unisono.sim.explore.scenario import LIVENESS, NO_FAULTS, Faults, Planned
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class AtomScenario:
 
     graph: AtomGraph
     events: tuple[Planned, ...]
-    faults: Faults = Faults()
+    faults: Faults = NO_FAULTS
     promises: tuple[str, ...] = ("no_creation", "no_duplication", "total_notification_order", *LIVENESS)
     invariants: bool = True
     make_receiver: Callable[[str, AtomGraph], Engine] = Receiver
@@ -66,3 +66,7 @@ class AtomScenario:
     def subscriber_key(self, name: str) -> Hashable:
         """Its relevant entries."""
         return (tuple(self.graph.relevant(name).items()), self.make_receiver)
+
+    def reads(self, name: str) -> frozenset[str] | None:
+        """All of them, to be sure."""
+        return None

@@ -14,12 +14,13 @@ their assignments, and most subscribers meet the same arrivals in many patterns.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from unisono.model.frames import Stamped
+from unisono.model.ids import EventId
 from unisono.sim.explore.arrivals import Outcomes, Pair
 from unisono.sim.explore.scenario import LIVENESS, Scenario, publications
 from unisono.sim.explore.search import STATES_MAX, Search, Step
@@ -94,22 +95,19 @@ class Explorer:
         found: dict[Hashable, Assignment] = {}
         for end in search.ends():
             stamped = tuple(end.stamped)
-            same = (tuple((str(e.publication.id), tuple(sorted(e.entries.items()))) for e in stamped), end.broken)
+            same = (_same(stamped), end.broken)
             if same not in found:
                 found[same] = Assignment(stamped, search.trace(end), end.broken)
         self._assignments[key] = list(found.values())
         return self._assignments[key], search.states
 
-    def outcomes(self, scenario: Scenario, name: str, assignment: Assignment) -> tuple[Outcomes, Hashable, int]:
+    def outcomes(
+        self, scenario: Scenario, name: str, assignment: Assignment
+    ) -> tuple[Outcomes, Hashable, int]:
         """Everything a subscriber can be told under an assignment, and how many new states that took."""
         mine = [e for e in assignment.events if e.topic in scenario.subscriptions[name]]
-        faults = scenario.faults
-        key = (
-            scenario.subscriber_key(name),
-            tuple((str(e.publication.id), tuple(sorted(e.entries.items()))) for e in mine),
-            faults.losses,
-            faults.doubles,
-        )
+        faults, reads = scenario.faults, scenario.reads(name)
+        key = (scenario.subscriber_key(name), _same(mine, reads), faults.losses, faults.doubles)
         if key in self._outcomes:
             return self._outcomes[key], key, 0
         outcomes = Outcomes(
@@ -149,11 +147,14 @@ class Explorer:
         key = (key, tuple(promises))
         if key not in self._alone:
             self._alone[key] = None
-            for (log, broken), trace in outcomes.runs.items():
-                finding = _judge_logs(scenario, assignment, {name: log}, promises)
-                if broken or finding is not None:
-                    self._alone[key] = (broken, log, trace)
-                    break
+            if any(broken for _, broken in outcomes.runs) or _judge_runs(
+                scenario, name, assignment, outcomes, promises
+            ):
+                self._alone[key] = next(
+                    (broken, log, trace)
+                    for (log, broken), trace in outcomes.runs.items()
+                    if broken or _judge_logs(scenario, assignment, {name: log}, promises)
+                )
         bad = self._alone[key]
         if bad is None:
             return None
@@ -166,14 +167,37 @@ class Explorer:
         return msgspec.structs.replace(found, trace=whole)
 
 
+def _same(events: Iterable[Stamped], reads: frozenset[str] | None = None) -> Hashable:
+    """Equal for events that a subscriber which reads only these entries cannot tell apart."""
+    return tuple(
+        (e.publication.id, tuple(sorted(i for i in e.entries.items() if reads is None or i[0] in reads)))
+        for e in events
+    )
+
+
 def _judge_logs(
     scenario: Scenario, assignment: Assignment, logs: Mapping[str, Log], promises: list[str]
 ) -> Finding | None:
-    whole = dict(logs)
+    subscribers = {name: scenario.subscriptions[name] for name in logs}
+    whole = {**_published(scenario), **logs}
+    return judged(tell(scenario, assignment.events, whole, subscribers=subscribers), promises)
+
+
+def _judge_runs(
+    scenario: Scenario, name: str, assignment: Assignment, outcomes: Outcomes, promises: list[str]
+) -> Finding | None:
+    """All runs of one subscriber in one history, each as a subscriber of its own: far cheaper than one by one."""
+    logs = {f"{name}@{i}": log for i, (log, _) in enumerate(outcomes.runs)}
+    subscribers = dict.fromkeys(logs, scenario.subscriptions[name])
+    whole = _published(scenario) | logs
+    return judged(tell(scenario, assignment.events, whole, subscribers=subscribers), promises)
+
+
+def _published(scenario: Scenario) -> dict[str, Log]:
+    logs: dict[str, Log] = {}
     for publication in publications(scenario.events).values():
-        process = publication.publisher
-        whole[process] = (*whole.get(process, ()), published(publication))
-    return judged(tell(scenario, assignment.events, whole, subscribers=logs), promises)
+        logs[publication.publisher] = (*logs.get(publication.publisher, ()), published(publication))
+    return logs
 
 
 def _judge_together(
@@ -193,12 +217,12 @@ def _judge_together(
 
 
 def _has_cycle(pairs: set[Pair]) -> bool:
-    after: dict[str, list[str]] = {}
+    after: dict[EventId, list[EventId]] = {}
     for first, second in pairs:
         after.setdefault(first, []).append(second)
-    done: dict[str, bool] = {}  # event -> whether all that follows it has been seen
+    done: dict[EventId, bool] = {}  # event -> whether all that follows it has been seen
 
-    def loops(event: str) -> bool:
+    def loops(event: EventId) -> bool:
         if event in done:
             return not done[event]
         done[event] = False
@@ -221,7 +245,7 @@ def _cycle(pairs: Mapping[str, Mapping[Pair, Log]], longest: int) -> dict[str, P
 
 
 def _close(
-    pairs: Mapping[str, Mapping[Pair, Log]], start: str, here: str, used: dict[str, Pair], length: int
+    pairs: Mapping[str, Mapping[Pair, Log]], start: EventId, here: EventId, used: dict[str, Pair], length: int
 ) -> dict[str, Pair]:
     last = len(used) + 1 == length
     for name, mine in pairs.items():

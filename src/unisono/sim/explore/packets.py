@@ -143,7 +143,9 @@ class PacketWorld:
         for _ in range(SETTLE_STEPS_MAX):
             steps: list[Step] = [("arrive", "0")] if world.network else []
             if not steps:
-                due = [(t, side) for side, links in world.sides.items() if (t := links.next_timer()) is not None]
+                due = [
+                    (t, side) for side, links in world.sides.items() if (t := links.next_timer()) is not None
+                ]
                 if not due:
                     break
                 steps = [("tick", min(due)[1])]

@@ -42,6 +42,10 @@ class Faults(msgspec.Struct, frozen=True):
     overtaking: bool = False  # links do not keep FIFO
 
 
+NO_FAULTS = Faults()
+MANAGERS = ManagerSettings()
+SUBSCRIBERS = SubscriberSettings()
+
 PlanBuilder: TypeAlias = Callable[[Conflicts, tuple[str, ...]], Plan]
 
 
@@ -118,6 +122,10 @@ class Scenario(Protocol):
         """Equal for subscribers that treat the same arrivals alike."""
         ...
 
+    def reads(self, name: str) -> frozenset[str] | None:
+        """The entries of a stamp that can make a difference to this subscriber; None for all of them."""
+        ...
+
 
 @dataclass(frozen=True)
 class TopicManagerScenario:
@@ -128,10 +136,10 @@ class TopicManagerScenario:
     events: tuple[Planned, ...]
     threshold: int = 2
     plan: PlanBuilder = line
-    managers: ManagerSettings = ManagerSettings()
-    subscribers: SubscriberSettings = SubscriberSettings()
+    managers: ManagerSettings = MANAGERS
+    subscribers: SubscriberSettings = SUBSCRIBERS
     causal: bool = False
-    faults: Faults = Faults()
+    faults: Faults = NO_FAULTS
     promises: tuple[str, ...] = SAFETY + LIVENESS
     invariants: bool = True
     make_manager: Callable[[str, Plan, ManagerSettings], Engine] = TopicManager
@@ -193,6 +201,10 @@ class TopicManagerScenario:
     def subscriber_key(self, name: str) -> Hashable:
         """Its topics and its settings."""
         return (self.subscriptions[name], self.subscribers, self.make_subscriber, self.invariants)
+
+    def reads(self, name: str) -> frozenset[str] | None:
+        """A subscriber reads the entries of its own topics only; a weakened one might read others."""
+        return self.subscriptions[name] if self.make_subscriber is Subscriber else None
 
     def but(self, **changes: object) -> TopicManagerScenario:
         """The same world with some things replaced."""

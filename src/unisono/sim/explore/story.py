@@ -16,7 +16,8 @@ from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
 from unisono.engines.sequencing_atoms.receiver import Receiver
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.history import Kind, Outcome, Record, judge
-from unisono.model.frames import Publication, Stamped
+from unisono.model.frames import Entries, Publication, Stamped
+from unisono.model.ids import EventId
 from unisono.sim.explore.scenario import LIVENESS, Scenario
 from unisono.sim.explore.search import Step
 
@@ -25,10 +26,9 @@ class Entry(NamedTuple):
     """One line of a log."""
 
     kind: Kind
-    event: str
+    event: EventId | None
     topic: str
     number: int
-    stamp: tuple[tuple[str, int], ...]
     in_order: bool = True
     reason: str = ""
 
@@ -49,13 +49,13 @@ class Finding(msgspec.Struct, frozen=True):
         return self.promise in LIVENESS
 
 
-class Broken(Exception):  # noqa: N818 (it never leaves the explorer)
+class Broken(Exception):
     """An engine denied its own invariants, or refused what a well-meaning world brought it."""
 
 
 def published(publication: Publication) -> Entry:
     """An application published."""
-    return Entry(Kind.PUBLISHED, str(publication.id), publication.topic, 0, ())
+    return Entry(Kind.PUBLISHED, publication.id, publication.topic, 0)
 
 
 def told(effects: Iterable[Effect]) -> Log:
@@ -68,9 +68,7 @@ def told(effects: Iterable[Effect]) -> Log:
             case Drop(event, reason):
                 log.append(_entry(Kind.DROPPED, event, reason=reason))
             case Lose(topic, numbers):
-                log += [
-                    Entry(Kind.LOST, "", topic, n, (), reason="no ring holds it any more") for n in numbers
-                ]
+                log += [Entry(Kind.LOST, None, topic, n, reason="no ring holds it any more") for n in numbers]
             case Reject(error) | Fail(error):
                 raise Broken(str(error))
     return tuple(log)
@@ -85,7 +83,7 @@ def waiting(engine: Engine) -> Log:
             if topic is None:
                 reason = "ready, but forgotten"
             elif topic == held.event.topic:
-                reason = f"waits for {topic} #{engine.clock[topic] + 1}"
+                reason = f"waits for {topic} #{engine.reached[topic] + 1}"
             else:
                 reason = f"waits for {topic} #{held.event.entries[topic]}"
             log.append(_entry(Kind.HELD, held.event, reason=reason))
@@ -98,31 +96,49 @@ def waiting(engine: Engine) -> Log:
 
 
 def tell(
-    scenario: Scenario, stamped: Iterable[Stamped], logs: Mapping[str, Log], *, subscribers: Iterable[str]
+    scenario: Scenario,
+    stamped: Iterable[Stamped],
+    logs: Mapping[str, Log],
+    *,
+    subscribers: Mapping[str, frozenset[str]],
 ) -> list[Record]:
     """The history of a run: what was published and sequenced, and the logs of these subscribers."""
     records: list[Record] = []
     seqs: dict[str, int] = {}
+    stamps: dict[tuple[EventId | None, int], Entries] = {}
 
-    def add(process: str, entry: Entry, **more: str) -> None:
+    def add(process: str, entry: Entry, order: str = "", on_gap: str = "") -> None:
         seqs[process] = seqs.get(process, 0) + 1
-        kind, event, topic, number, stamp, in_order, reason = entry
+        kind, event, topic, number, in_order, reason = entry
+        name, stamp = "" if event is None else str(event), stamps.get((event, number))
         records.append(
-            Record(kind, process, seqs[process], 0.0, event, topic, number, dict(stamp) or None,
-                   in_order=in_order, reason=reason, **more)
-        )  # fmt: skip
+            Record(
+                kind,
+                process,
+                seqs[process],
+                0.0,
+                name,
+                topic,
+                number,
+                stamp,
+                0,
+                in_order,
+                order,
+                on_gap,
+                reason,
+            )
+        )
 
     for event in stamped:
+        stamps[event.publication.id, event.number] = event.entries
         add("sequencers", _entry(Kind.SEQUENCED, event))
-    subscribers = list(subscribers)
-    for name in subscribers:
-        for topic in sorted(scenario.subscriptions[name]):
-            promised = {"order": scenario.order, "on_gap": scenario.on_gap}
-            add(name, Entry(Kind.SUBSCRIBED, "", topic, 0, ()), **promised)
+    for name, topics in subscribers.items():
+        for topic in sorted(topics):
+            add(name, Entry(Kind.SUBSCRIBED, None, topic, 0), scenario.order, scenario.on_gap)
     for process, log in logs.items():
         for entry in log:
             add(process, entry)
-    add("world", Entry(Kind.HEALED, "", "", 0, ()))
+    add("world", Entry(Kind.HEALED, None, "", 0))
     return records
 
 
@@ -144,5 +160,4 @@ def _knot(promise: str, records: list[Record]) -> str:
 
 
 def _entry(kind: Kind, event: Stamped, in_order: bool = True, reason: str = "") -> Entry:
-    stamp = tuple(sorted(event.entries.items()))
-    return Entry(kind, str(event.publication.id), event.topic, event.number, stamp, in_order, reason)
+    return Entry(kind, event.publication.id, event.topic, event.number, in_order, reason)

@@ -135,7 +135,7 @@ class World:
             blocked.add(publisher)
 
     def _delivered(self, subscriber: str, name: str) -> bool:
-        id = str(self.publications[name].id)
+        id = self.publications[name].id
         return any(entry.event == id for entry in self.logs.get(subscriber, ()))
 
     def _is_out(self, publisher: str) -> bool:
@@ -241,6 +241,9 @@ class World:
                 return True
         return False
 
+    def _subscriptions(self) -> dict[str, frozenset[str]]:
+        return {name: self.scenario.subscriptions[name] for name in self.subscribers}
+
     def judge(self) -> Finding | None:
         """The first promise that this end breaks."""
         world = self.settled()
@@ -249,7 +252,7 @@ class World:
         logs = dict(world.logs)
         for name in self.subscribers:
             logs[name] = logs.get(name, ()) + waiting(world.engines[name])
-        records = tell(world.scenario, world.stamped, logs, subscribers=self.subscribers)
+        records = tell(world.scenario, world.stamped, logs, subscribers=self._subscriptions())
         return judged(records, world.scenario.promises)
 
 

@@ -1,0 +1,209 @@
+"""The sweep: every interleaving of hundreds of tiny worlds, in every mode, on every plan.
+
+All 84 patterns in which three subscribers can hold three topics, and seeded random patterns of four topics; and
+the links on their own. A configuration is one pattern with one choice of everything: events, plan, threshold,
+mode of publishing, mode of delivery.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, combinations_with_replacement
+from time import perf_counter
+from typing import TypeAlias
+
+import msgspec
+
+from unisono.engines.topic_managers.settings import ManagerSettings, Mode, SubscriberSettings
+from unisono.sim.explore import (
+    LIVENESS,
+    SAFETY,
+    Explored,
+    Explorer,
+    Planned,
+    TopicManagerScenario,
+    forest,
+    line,
+)
+from unisono.sim.explore.packets import LinkScenario, explore_links
+from unisono.sim.explore.search import Step
+
+RANDOM_PATTERNS = 500
+RANDOM_PATTERNS_QUICK = 25
+SEED = 7
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with what is being explored, how much of it is done, and of how much."""
+
+PLANS = {"line": line, "forest": forest}
+
+# What is held longer than anything in the world takes expires only when the explorer lets it.
+_HOLD_S = 1000.0
+
+DELIVERIES: dict[str, SubscriberSettings] = {
+    "exact": SubscriberSettings(),
+    "tag": SubscriberSettings(on_gap="tag"),
+    "tag, upward stamps": SubscriberSettings(on_gap="tag", stamps="upward"),
+    "buffer 1": SubscriberSettings(on_gap="tag", buffer=1),
+    "buffer 2": SubscriberSettings(on_gap="tag", buffer=2),
+    "max_hold": SubscriberSettings(on_gap="tag", max_hold=_HOLD_S),
+    "buffer 1, max_hold": SubscriberSettings(on_gap="tag", buffer=1, max_hold=_HOLD_S),
+    "buffer 2, max_hold": SubscriberSettings(on_gap="tag", buffer=2, max_hold=_HOLD_S),
+}
+
+
+class CounterExample(msgspec.Struct, frozen=True):
+    """The first broken promise that a sweep met: where, which, why, and how it came about."""
+
+    configuration: str
+    promise: str
+    explanation: str
+    trace: tuple[Step, ...]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the breakdown."""
+
+    name: str
+    configurations: int
+    states: int
+    violations: int
+    stuck: int
+
+
+class Exploration(msgspec.Struct, frozen=True):
+    """What a sweep found. States that several configurations share are counted once."""
+
+    configurations: int
+    states: int
+    violations: int
+    stuck: int
+    seconds: float
+    rows: tuple[Row, ...]
+    first: CounterExample | None
+
+    @property
+    def held(self) -> bool:
+        """Whether every promise was kept everywhere."""
+        return not self.violations and not self.stuck
+
+
+Pattern: TypeAlias = tuple[frozenset[str], ...]
+"""The topics of each subscriber."""
+
+
+def all_patterns(topics: tuple[str, ...], subscribers: int) -> list[Pattern]:
+    """Every way in which so many subscribers can hold these topics, whoever is who."""
+    held = [frozenset(c) for size in range(1, len(topics) + 1) for c in combinations(topics, size)]
+    return list(combinations_with_replacement(held, subscribers))
+
+
+def random_patterns(seed: int, count: int) -> Iterator[tuple[Pattern, tuple[str, ...]]]:
+    """Patterns of four topics with three to five subscribers, and the topics of three or four events."""
+    rng = random.Random(seed)
+    topics = ("T1", "T2", "T3", "T4")
+    held = [frozenset(c) for size in range(2, 5) for c in combinations(topics, size)]
+    for _ in range(count):
+        pattern = tuple(rng.choice(held) for _ in range(rng.randint(3, 5)))
+        events = topics if rng.random() < 0.5 else tuple(rng.choices(topics, k=3))
+        yield pattern, events
+
+
+def explore(
+    *,
+    quick: bool = False,
+    patterns: int | None = None,
+    seed: int = SEED,
+    progress: Progress | None = None,
+) -> Exploration:
+    """Explore every configuration of the sweep, or a quick subset of it."""
+    if patterns is None:
+        patterns = RANDOM_PATTERNS_QUICK if quick else RANDOM_PATTERNS
+    sweep = _Sweep(progress or (lambda what, done, of: None))
+    started = perf_counter()
+    sweep.three_topics(quick=quick)
+    sweep.four_topics(seed, patterns)
+    sweep.links(quick=quick)
+    return sweep.result(perf_counter() - started)
+
+
+@dataclass
+class _Sweep:
+    progress: Progress
+    explorer: Explorer = field(default_factory=Explorer)
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    first: CounterExample | None = None
+
+    def three_topics(self, *, quick: bool) -> None:
+        topics = ("T1", "T2", "T3")
+        patterns = all_patterns(topics, 3)
+        events = [topics] if quick else [topics, *((*topics, twice) for twice in topics)]
+        modes: tuple[Mode, ...] = ("forward", "return")
+        for done, pattern in enumerate(patterns):
+            self.progress("3 topics, 3 subscribers", done, len(patterns))
+            for published in events:
+                for mode in modes if len(published) == 3 else modes[:1]:
+                    for delivery in DELIVERIES:
+                        self.configurations(topics, pattern, published, mode, delivery)
+        self.progress("3 topics, 3 subscribers", len(patterns), len(patterns))
+
+    def four_topics(self, seed: int, count: int) -> None:
+        for done, (pattern, published) in enumerate(random_patterns(seed, count)):
+            self.progress("4 topics, random", done, count)
+            for delivery in DELIVERIES:
+                self.configurations(("T1", "T2", "T3", "T4"), pattern, published, "forward", delivery)
+        self.progress("4 topics, random", count, count)
+
+    def links(self, *, quick: bool) -> None:
+        scenarios = [LinkScenario(left=2, right=0), LinkScenario(left=2, right=1, doubles=0)]
+        if not quick:
+            scenarios += [LinkScenario(left=3, right=0, losses=2), LinkScenario(left=2, right=1)]
+        for done, scenario in enumerate(scenarios):
+            self.progress("links", done, len(scenarios))
+            self.add("links", str(scenario), explore_links(scenario))
+        self.progress("links", len(scenarios), len(scenarios))
+
+    def configurations(
+        self, topics: tuple[str, ...], pattern: Pattern, published: tuple[str, ...], mode: Mode, delivery: str
+    ) -> None:
+        """One pattern on both plans and at both thresholds."""
+        subscribers = DELIVERIES[delivery]
+        for threshold in (1, 2):
+            for plan_name, plan in PLANS.items():
+                scenario = TopicManagerScenario(
+                    topics,
+                    {f"s{i + 1}": held for i, held in enumerate(pattern)},
+                    tuple(Planned("abcdefgh"[i], topic) for i, topic in enumerate(published)),
+                    threshold=threshold,
+                    plan=plan,
+                    managers=ManagerSettings(stamps=subscribers.stamps, mode=mode),
+                    subscribers=subscribers,
+                    promises=(*SAFETY, *LIVENESS, *(("acyclic_order",) if threshold == 1 else ())),
+                )
+                name = f"{delivery}; {plan_name}; threshold {threshold}; {mode}"
+                holdings = " ".join("+".join(sorted(held)) for held in pattern)
+                self.add(name, f"{name}; {holdings}; {published}", self.explorer.explore(scenario))
+
+    def add(self, row: str, configuration: str, explored: Explored) -> None:
+        counts = self.rows.setdefault(row, [0, 0, 0, 0])
+        counts[0] += 1
+        counts[1] += explored.states
+        counts[2] += explored.violations
+        counts[3] += explored.stuck
+        if explored.findings and self.first is None:
+            finding = explored.findings[0]
+            self.first = CounterExample(configuration, finding.promise, finding.explanation, finding.trace)
+
+    def result(self, seconds: float) -> Exploration:
+        rows = tuple(Row(name, *counts) for name, counts in self.rows.items())
+        return Exploration(
+            configurations=sum(row.configurations for row in rows),
+            states=sum(row.states for row in rows),
+            violations=sum(row.violations for row in rows),
+            stuck=sum(row.stuck for row in rows),
+            seconds=seconds,
+            rows=rows,
+            first=self.first,
+        )

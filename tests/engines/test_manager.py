@@ -15,11 +15,12 @@ from unisono.model.frames import Completed, Create, Done, Fill, Nack, Repair, Se
 from unisono.model.ids import EventId
 
 PLAN = line("T1", "T2", "T3")
+FORWARD = ManagerSettings()
 UPWARD = ManagerSettings(stamps="upward")
 RETURN = ManagerSettings(mode="return")
 
 
-def manager(topic: str, settings: ManagerSettings = ManagerSettings(), plan=PLAN) -> TopicManager:
+def manager(topic: str, settings: ManagerSettings = FORWARD, plan=PLAN) -> TopicManager:
     return TopicManager(topic, plan, settings)
 
 

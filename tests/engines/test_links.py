@@ -1,0 +1,180 @@
+"""Links: FIFO and lossless over a network that loses, doubles and overtakes (CE-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unisono.engines.effects import Effect, Fail, Send
+from unisono.engines.inputs import TICK, Input, Publish, Received
+from unisono.engines.links import Arrived, LinkBroken, Links, LinkSettings, Packet, Transmit
+from unisono.model.frames import Message, Nack
+
+SETTINGS = LinkSettings(retry_s=1.0, retry_s_max=4.0, window=3, queue_max=5)
+
+
+class Echo:
+    """An engine that sends one message to `peer` per Publish input, and remembers what it received."""
+
+    def __init__(self, peer: str = "b") -> None:
+        self.peer = peer
+        self.sent = 0
+        self.heard: list[int] = []
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        if isinstance(input, Received):
+            self.heard.append(number_of(input.message))
+            return []
+        self.sent += 1
+        return [Send(self.peer, message(self.sent))]
+
+    def next_timer(self) -> float | None:
+        return None
+
+    def check(self) -> None:
+        assert self.heard == sorted(set(self.heard))
+
+    def copy(self) -> Echo:
+        twin = Echo(self.peer)
+        twin.sent, twin.heard = self.sent, list(self.heard)
+        return twin
+
+    def state(self) -> Hashable:
+        return (self.sent, tuple(self.heard))
+
+
+GO = Publish([])
+
+
+def message(n: int) -> Message:
+    return Nack("T", "s", (n,))
+
+
+def number_of(message: Message) -> int:
+    assert isinstance(message, Nack)
+    return message.numbers[0]
+
+
+def pair() -> tuple[Links, Links]:
+    return Links(Echo("b"), SETTINGS), Links(Echo("a"), SETTINGS)
+
+
+def packets(effects) -> list[Packet]:
+    return [effect.packet for effect in effects if isinstance(effect, Transmit)]
+
+
+def test_a_send_becomes_a_numbered_packet_and_is_answered():
+    a, b = pair()
+    (out,) = a.handle(GO, 0.0)
+    assert out == Transmit("b", Packet(1, 0, message(1)))
+    (back,) = b.handle(Arrived("a", out.packet), 0.1)
+    assert back == Transmit("a", Packet(0, 1))
+    assert b.engine.heard == [1]
+    assert a.handle(Arrived("b", back.packet), 0.2) == []
+    assert a.next_timer() is None
+
+
+def test_what_is_lost_is_repeated_with_growing_pauses():
+    a, _ = pair()
+    a.handle(GO, 0.0)
+    times = []
+    for _ in range(5):
+        times.append(a.next_timer())
+        assert packets(a.handle(TICK, times[-1])) == [Packet(1, 0, message(1))]
+    assert times == [1.0, 3.0, 7.0, 11.0, 15.0]
+
+
+def test_a_lost_answer_is_given_again_for_the_repetition():
+    a, b = pair()
+    (out,) = a.handle(GO, 0.0)
+    b.handle(Arrived("a", out.packet), 0.1)
+    (again,) = packets(a.handle(TICK, 1.0))
+    assert packets(b.handle(Arrived("a", again), 1.1)) == [Packet(0, 1)]
+    assert b.engine.heard == [1]
+
+
+def test_a_doubled_packet_is_handed_on_once():
+    a, b = pair()
+    (out,) = a.handle(GO, 0.0)
+    for _ in range(3):
+        b.handle(Arrived("a", out.packet), 0.1)
+    assert b.engine.heard == [1]
+
+
+def test_an_overtaking_packet_waits_its_turn():
+    a, b = pair()
+    first, second = packets(a.handle(GO, 0.0) + a.handle(GO, 0.0))
+    assert packets(b.handle(Arrived("a", second), 0.1)) == [Packet(0, 0)]
+    assert b.engine.heard == []
+    assert packets(b.handle(Arrived("a", first), 0.2)) == [Packet(0, 2)]
+    assert b.engine.heard == [1, 2]
+
+
+def test_an_old_answer_changes_nothing():
+    a, _ = pair()
+    a.handle(GO, 0.0)
+    a.handle(GO, 0.0)
+    a.handle(Arrived("b", Packet(0, 2)), 0.1)
+    assert a.handle(Arrived("b", Packet(0, 1)), 0.2) == []
+    assert a.next_timer() is None
+
+
+def test_no_more_than_the_window_is_on_its_way():
+    a, _ = pair()
+    sent = [packets(a.handle(GO, 0.0)) for _ in range(5)]
+    assert [len(p) for p in sent] == [1, 1, 1, 0, 0]
+    assert [p.number for p in packets(a.handle(Arrived("b", Packet(0, 1)), 0.1))] == [4]
+    assert [p.number for p in packets(a.handle(Arrived("b", Packet(0, 4)), 0.2))] == [5]
+    a.check()
+
+
+def test_a_peer_that_never_answers_breaks_the_link_at_the_bound():
+    a, _ = pair()
+    effects = [e for _ in range(3 + 5 + 1) for e in a.handle(GO, 0.0)]
+    assert [type(e.error) for e in effects if isinstance(e, Fail)] == [LinkBroken]
+    assert isinstance(effects[-1], Fail)
+
+
+def test_peers_do_not_wait_for_each_other():
+    a, _ = pair()
+    for _ in range(4):
+        a.handle(GO, 0.0)
+    a.engine.peer = "c"
+    assert packets(a.handle(GO, 0.0)) == [Packet(1, 0, message(5))]
+
+
+def test_a_twin_is_independent():
+    a, _ = pair()
+    a.handle(GO, 0.0)
+    twin = a.copy()
+    assert twin.state() == a.state()
+    twin.handle(Arrived("b", Packet(0, 1)), 0.1)
+    assert a.next_timer() == 1.0
+    assert twin.next_timer() is None
+
+
+@given(st.integers(1, 8), st.randoms(use_true_random=False))
+def test_whatever_the_network_does_all_arrives_in_order_once(count, random):
+    """Any mix of loss, duplication and overtaking, then a network that loses nothing."""
+    a, b = pair()
+    now, flying = 0.0, [("b", p) for _ in range(count) for p in packets(a.handle(GO, 0.0))]
+    for step in range(400):
+        now += 0.25
+        for links, name, peer in ((a, "a", "b"), (b, "b", "a")):
+            due = links.next_timer()
+            if due is not None and due <= now:
+                flying += [(peer, p) for p in packets(links.handle(TICK, now))]
+            links.check()
+            assert name != peer
+        if flying:
+            to, packet = flying.pop(random.randrange(len(flying)))
+            if step < 40 and random.random() < 0.3:
+                continue
+            if random.random() < 0.2:
+                flying.append((to, packet))
+            source, links = ("a", b) if to == "b" else ("b", a)
+            back = packets(links.handle(Arrived(source, packet), now))
+            flying += [("a" if to == "b" else "b", p) for p in back]
+    assert b.engine.heard == list(range(1, count + 1))

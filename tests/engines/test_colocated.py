@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from engine_kit import publication, subscriber, told
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,9 +95,8 @@ def test_a_run_is_worth_the_same_events_one_by_one(held, topics, mine):
 @given(subscriptions, st.lists(published, min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_runs_in_any_order_are_delivered_in_theirs(held, batches, random):
     managers, engine = node(*held, frozenset(TOPICS)), subscriber(*TOPICS)
-    n, runs = 0, []
-    for topics in batches:
-        runs.append(sequence(managers, [publication(t, n := n + 1) for t in topics]))
+    n = count(1)
+    runs = [sequence(managers, [publication(t, next(n)) for t in topics]) for topics in batches]
     shuffled = list(runs)
     random.shuffle(shuffled)
     effects = [e for run in shuffled for e in engine.handle(Notified(run), 0.0)]

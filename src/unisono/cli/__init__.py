@@ -1,0 +1,1 @@
+"""The command `unisono`: one file per command."""

@@ -1,0 +1,218 @@
+"""`unisono demo`: five publishers, five topics, two detectors of "a then b then c" that ought to agree.
+
+The set-up of figure 21 of paper 000: on a bare bus each detector hears its own order and finds its own
+patterns; with unisono both find the same ones. Everything happens in this process, on a service that delays
+each notification by a random time of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from unisono import Bus, Subscription, connect
+from unisono.cli.output import Json, finish, people, print_json
+from unisono.cli.patterns import PATTERN, agreement, find_patterns
+from unisono.history import Kind, Outcome, Record, Verdict, judge
+
+TOPICS = ("alpha", "beta", "gamma", "delta", "epsilon")
+DETECTORS = ("anna", "bruno")
+
+
+@dataclass
+class Way:
+    """One way of listening, tried by both detectors."""
+
+    name: str
+    options: dict[str, Any]
+    heard: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: {d: [] for d in DETECTORS})
+    delays_ms: list[float] = field(default_factory=list)
+    tagged: int = 0
+
+    @property
+    def agreement(self) -> float:
+        """The share of patterns that both detectors found."""
+        return agreement(*(find_patterns(self.heard[d]) for d in DETECTORS))
+
+    async def listen(self, detector: str, events: Subscription) -> None:
+        """Note every event that may count; a tagged one may not."""
+        async for event in events:
+            self.delays_ms.append((time.time() - event.published_at) * 1000)
+            if event.in_order:
+                self.heard[detector].append((event.id, event.data))
+            else:
+                self.tagged += 1
+
+    def summary(self) -> dict[str, Any]:
+        """The figures, for machines."""
+        found = {d: len(find_patterns(self.heard[d])) for d in DETECTORS}
+        return {
+            "way": self.name,
+            "events": sum(map(len, self.heard.values())) + self.tagged,
+            "tagged": self.tagged,
+            "patterns": found,
+            "agreement": round(self.agreement, 4),
+            "delay_ms": {"p50": _percentile(self.delays_ms, 50), "p99": _percentile(self.delays_ms, 99)},
+        }
+
+
+@dataclass
+class Scene:
+    """Two buses that get the same events: one bare, one ordered."""
+
+    seconds: float
+    rate: float
+    jitter_ms: float
+    seed: int
+    published: int = 0
+
+    def __post_init__(self) -> None:
+        self.bare = Way("bare bus", {"order": "none"})
+        self.ordered = [
+            Way("unisono tag", {"on_gap": "tag"}),
+            Way("unisono tag, buffer 30", {"on_gap": "tag", "buffer": 30}),
+            Way("unisono wait", {"on_gap": "wait"}),
+        ]
+        self.bare_history: list[Record] = []
+        self.ordered_history: list[Record] = []
+
+    @property
+    def ways(self) -> list[Way]:
+        """All of them, in the order of the table."""
+        return [self.bare, *self.ordered]
+
+    async def play(self, show: Callable[[], None]) -> None:
+        """Publish for a while, let everybody hear the rest, and go."""
+        url = f"memory://?jitter_ms={self.jitter_ms}&seed={self.seed}"
+        bare = connect(url, name="bare", record=self.bare_history)
+        ordered = connect(url, name="ordered", record=self.ordered_history)
+        async with bare, ordered:
+            listeners = [await self._listen(bare, self.bare)]
+            listeners += [await self._listen(ordered, way) for way in self.ordered]
+            screen = asyncio.create_task(_repeat(show))
+            await asyncio.gather(*(self._publish(topic, (bare, ordered)) for topic in TOPICS))
+            await self._settle()
+            screen.cancel()
+            for subscriptions in listeners:
+                for subscription in subscriptions:
+                    await subscription.close()
+
+    async def _listen(self, bus: Bus, way: Way) -> list[Subscription]:
+        subscriptions = []
+        for detector in DETECTORS:
+            events = bus.subscribe(*TOPICS, name=f"{detector}/{way.name}", **way.options)
+            await events.open()
+            way_task = asyncio.create_task(way.listen(detector, events))
+            way_task.add_done_callback(lambda done: done.cancelled() or done.result())
+            subscriptions.append(events)
+        return subscriptions
+
+    async def _publish(self, topic: str, buses: tuple[Bus, ...]) -> None:
+        rng = Random(f"{self.seed} {topic}")
+        loop = asyncio.get_running_loop()
+        end, due = loop.time() + self.seconds, loop.time()
+        while (due := due + rng.expovariate(self.rate)) < end:
+            await asyncio.sleep(due - loop.time())
+            letter = rng.choice(PATTERN)
+            for bus in buses:
+                bus.publish_nowait(topic, letter)
+            self.published += 1
+
+    async def _settle(self) -> None:
+        """Wait until everybody has heard everything; bounded, because a broken order might never end."""
+        expected = 2 * self.published
+        for _ in range(200):
+            if all(len(way.delays_ms) >= expected for way in self.ways):
+                return
+            await asyncio.sleep(0.05)
+
+    def verdicts(self) -> tuple[Verdict, Verdict]:
+        """Whether both detectors heard one order: on the bare bus, and with unisono."""
+        as_if_promised = [
+            Record(**(_fields(r) | {"order": "total"})) if r.kind is Kind.SUBSCRIBED else r
+            for r in self.bare_history
+        ]
+        promise = ["total_notification_order"]
+        return judge(as_if_promised, promise)[0], judge(self.ordered_history, promise)[0]
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to publish.")] = 8.0,
+    rate: Annotated[float, typer.Option(min=0.1, max=500, help="Events per second and publisher.")] = 12.0,
+    jitter_ms: Annotated[
+        float, typer.Option(min=0, max=5000, help="Largest delay of a notification.")
+    ] = 15.0,
+    seed: Annotated[int, typer.Option(help="Decides letters and delays.")] = 7,
+    json: Json = False,
+) -> None:
+    """The problem and the cure side by side: do two subscribers see the same patterns?"""
+    scene = Scene(seconds, rate, jitter_ms, seed)
+    with Live(console=people, refresh_per_second=8, transient=True) as live:
+        asyncio.run(scene.play(lambda: live.update(_table(scene))))
+    bare, ordered = scene.verdicts()
+    exact = scene.ordered[-1]
+    complete = len(exact.delays_ms) == 2 * scene.published
+    held = exact.agreement == 1.0 and ordered.outcome is Outcome.HELD and complete
+    if json:
+        print_json(
+            {
+                "published": scene.published,
+                "ways": [way.summary() for way in scene.ways],
+                "bare_order": bare.outcome,
+                "unisono_order": ordered.outcome,
+                "explanation": bare.explanation,
+                "held": held,
+            }
+        )
+    else:
+        people.print(_table(scene))
+        people.print(f"bare bus: [red]{bare.outcome}[/]: {escape(bare.explanation)}")
+        colour = "green" if held else "bold red"
+        people.print(f"unisono:  [{colour}]{ordered.outcome}[/]: {escape(ordered.explanation)}")
+    finish(held=held)
+
+
+def _table(scene: Scene) -> Table:
+    table = Table(title=f"{scene.published} events on {len(TOPICS)} topics; who finds “a, then b, then c”?")
+    table.add_column("subscribed with")
+    for column in ("heard", "tagged", *DETECTORS, "both", "p50", "p99"):
+        table.add_column(column, justify="right")
+    for way in scene.ways:
+        figures = way.summary()
+        share = figures["agreement"]
+        colour = "green" if share == 1.0 else "yellow" if share > 0.8 else "red"
+        delay = figures["delay_ms"]
+        table.add_row(
+            way.name,
+            str(figures["events"]),
+            str(figures["tagged"]),
+            *(str(figures["patterns"][d]) for d in DETECTORS),
+            f"[{colour}]{share:.1%}[/]",
+            f"{delay['p50']:.0f} ms",
+            f"{delay['p99']:.0f} ms",
+        )
+    return table
+
+
+async def _repeat(show: Callable[[], None]) -> None:
+    while True:
+        show()
+        await asyncio.sleep(0.25)
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in Record.__struct_fields__}
+
+
+def _percentile(values: list[float], share: int) -> float:
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, len(ordered) * share // 100)], 1) if ordered else 0.0

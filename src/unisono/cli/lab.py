@@ -1,0 +1,100 @@
+"""`unisono lab`: worlds in which the protocols are put to the test."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from unisono.cli.output import Json, finish, people, print_json, progress
+from unisono.lab.bugs import run_bugs
+from unisono.lab.explore import explore as run_explore
+from unisono.lab.fuzz import fuzz as run_fuzz
+from unisono.lab.fuzz import replay as run_replay
+
+app = typer.Typer(no_args_is_help=True, help="Put the protocols to the test.")
+
+
+@app.callback()
+def main() -> None:
+    """Explore, fuzz, replay, and plant bugs."""
+
+
+@app.command()
+def explore(
+    quick: Annotated[bool, typer.Option(help="A small part of the sweep, in seconds.")] = False,
+    json: Json = False,
+) -> None:
+    """Every interleaving of tiny worlds: 3 topics x 3 subscribers, and 500 random patterns of 4 topics."""
+    with progress("exploring") as tell:
+        result = run_explore(quick=quick, progress=lambda what, done, of: tell(done, of))
+    if json:
+        print_json(result)
+        finish(held=result.held)
+    table = Table(title=f"{result.configurations:,} configurations, {result.states:,} states")
+    table.add_column("sweep")
+    for column in ("configurations", "states", "violations", "stuck"):
+        table.add_column(column, justify="right")
+    for row in result.rows:
+        table.add_row(
+            row.name, f"{row.configurations:,}", f"{row.states:,}", str(row.violations), str(row.stuck)
+        )
+    people.print(table)
+    if result.first is not None:
+        people.print(f"[bold red]{result.first.promise}[/] in {result.first.configuration}")
+        people.print(escape(result.first.explanation))
+        for step in result.first.trace:
+            people.print(f"  {escape(str(step))}")
+    people.print(f"{result.violations} violations, {result.stuck} stuck, {result.seconds:.1f} s")
+    finish(held=result.held)
+
+
+@app.command()
+def bugs(json: Json = False) -> None:
+    """Plant every known bug, the papers' own among them, and see that each is caught."""
+    with progress("planting bugs") as tell:
+        result = run_bugs(progress=lambda name, done, of: tell(done, of))
+    if json:
+        print_json(result)
+        finish(held=result.held)
+    for bug in result.bugs:
+        mark = "[green]caught[/]" if bug.caught and bug.sound else "[bold red]missed[/]"
+        people.print(f"{mark} [bold]{bug.name}[/] ({escape(bug.source)}): {escape(bug.says)}")
+        people.print(f"       {bug.promise}: {escape(bug.explanation)}")
+    people.print(f"{result.caught} of {result.planted} caught")
+    finish(held=result.held)
+
+
+@app.command()
+def fuzz(
+    seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 1000,
+    start: Annotated[int, typer.Option("--from", min=0, help="The first seed.")] = 0,
+    json: Json = False,
+) -> None:
+    """Seeded worlds of loss, duplication and re-ordering: safety throughout, then heal, then liveness."""
+    with progress("fuzzing", seeds) as tell:
+        result = run_fuzz(seeds, start, progress=lambda done, failed: tell(done, seeds))
+    if json:
+        print_json(result)
+        finish(held=result.is_good)
+    for trait, count in sorted(result.worlds.items()):
+        people.print(f"{trait:>24}  {count / result.seeds:6.1%}")
+    if result.explanation:
+        people.print(f"[bold red]{escape(result.explanation)}[/]")
+    people.print(
+        f"{result.seeds} seeds, {result.violations} violations, {result.stuck} stuck, {result.seconds:.1f} s"
+    )
+    finish(held=result.is_good)
+
+
+@app.command()
+def replay(seed: Annotated[int, typer.Argument(min=0)], json: Json = False) -> None:
+    """Run one seed again, one line per step."""
+    lines = run_replay(seed)
+    if json:
+        print_json({"seed": seed, "steps": lines})
+        return
+    for line in lines:
+        typer.echo(line)

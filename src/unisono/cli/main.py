@@ -1,0 +1,54 @@
+"""The command line, put together."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from unisono import __version__
+from unisono.cli import bench, demo, lab
+from unisono.cli.output import BAD_INPUT, people
+from unisono.model.errors import UnisonoError
+
+app = typer.Typer(
+    name="unisono",
+    help="Every subscriber hears the same order, across topics, without a global sequencer.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.add_typer(lab.app, name="lab")
+app.add_typer(bench.app, name="bench")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unisono {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Ordered, reliable publish/subscribe."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+
+
+def run() -> None:
+    """The entry point: named errors become one line and exit code 2."""
+    try:
+        app()
+    except UnisonoError as error:
+        people.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+        sys.exit(BAD_INPUT)
+    except KeyboardInterrupt:
+        people.print("stopped")
+        sys.exit(130)

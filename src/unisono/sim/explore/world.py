@@ -161,6 +161,7 @@ class World:
                 self._publish(next(event for event in self.pending if event.name == name))
             case ("crash", name):
                 del self.engines[name], self.states[name]
+                self.links = {link: queue for link, queue in self.links.items() if link[1] != name}
                 self._spend("crashes", name)
             case ("repeat", name):
                 publication = self.publications[name]

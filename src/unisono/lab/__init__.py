@@ -1,0 +1,1 @@
+"""Experiments: the papers' figures, exploration, planted bugs, fault campaigns."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import combinations, combinations_with_replacement
 from time import perf_counter
 from typing import TypeAlias
@@ -19,9 +20,11 @@ import msgspec
 from unisono.engines.topic_managers.settings import ManagerSettings, Mode, SubscriberSettings
 from unisono.sim.explore import (
     LIVENESS,
+    NO_FAULTS,
     SAFETY,
     Explored,
     Explorer,
+    Faults,
     Planned,
     TopicManagerScenario,
     forest,
@@ -42,7 +45,7 @@ PLANS = {"line": line, "forest": forest}
 # What is held longer than anything in the world takes expires only when the explorer lets it.
 _HOLD_S = 1000.0
 
-DELIVERIES: dict[str, SubscriberSettings] = {
+DELIVERIES: dict[str, SubscriberSettings] = {  # how subscribers deliver
     "exact": SubscriberSettings(),
     "tag": SubscriberSettings(on_gap="tag"),
     "tag, upward stamps": SubscriberSettings(on_gap="tag", stamps="upward"),
@@ -51,6 +54,14 @@ DELIVERIES: dict[str, SubscriberSettings] = {
     "max_hold": SubscriberSettings(on_gap="tag", max_hold=_HOLD_S),
     "buffer 1, max_hold": SubscriberSettings(on_gap="tag", buffer=1, max_hold=_HOLD_S),
     "buffer 2, max_hold": SubscriberSettings(on_gap="tag", buffer=2, max_hold=_HOLD_S),
+}
+
+
+# What the event notification service may do besides bringing notifications in any order.
+HARM = {
+    "exact": Faults(doubles=1),
+    "tag": Faults(losses=1, doubles=1),
+    "buffer 1": Faults(losses=1, doubles=1),
 }
 
 
@@ -88,6 +99,11 @@ class Exploration(msgspec.Struct, frozen=True):
     def held(self) -> bool:
         """Whether every promise was kept everywhere."""
         return not self.violations and not self.stuck
+
+    @property
+    def digest(self) -> str:
+        """Equal for sweeps that found the same, however long they took."""
+        return blake2b(msgspec.json.encode((self.rows, self.first)), digest_size=16).hexdigest()
 
 
 Pattern: TypeAlias = tuple[frozenset[str], ...]
@@ -147,6 +163,8 @@ class _Sweep:
                 for mode in modes if len(published) == 3 else modes[:1]:
                     for delivery in DELIVERIES:
                         self.configurations(topics, pattern, published, mode, delivery)
+            for delivery, faults in HARM.items():
+                self.configurations(topics, pattern, topics, "forward", delivery, faults)
         self.progress("3 topics, 3 subscribers", len(patterns), len(patterns))
 
     def four_topics(self, seed: int, count: int) -> None:
@@ -166,7 +184,13 @@ class _Sweep:
         self.progress("links", len(scenarios), len(scenarios))
 
     def configurations(
-        self, topics: tuple[str, ...], pattern: Pattern, published: tuple[str, ...], mode: Mode, delivery: str
+        self,
+        topics: tuple[str, ...],
+        pattern: Pattern,
+        published: tuple[str, ...],
+        mode: Mode,
+        delivery: str,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         """One pattern on both plans and at both thresholds."""
         subscribers = DELIVERIES[delivery]
@@ -180,9 +204,11 @@ class _Sweep:
                     plan=plan,
                     managers=ManagerSettings(stamps=subscribers.stamps, mode=mode),
                     subscribers=subscribers,
+                    faults=faults,
                     promises=(*SAFETY, *LIVENESS, *(("acyclic_order",) if threshold == 1 else ())),
                 )
-                name = f"{delivery}; {plan_name}; threshold {threshold}; {mode}"
+                harm = "; lost and doubled" if faults.losses else "; doubled" if faults.doubles else ""
+                name = f"{delivery}; {plan_name}; threshold {threshold}; {mode}{harm}"
                 holdings = " ".join("+".join(sorted(held)) for held in pattern)
                 self.add(name, f"{name}; {holdings}; {published}", self.explorer.explore(scenario))
 

@@ -7,6 +7,7 @@ wrong there already. Nothing is sampled: every order of messages, of arrivals, o
 from unisono.sim.explore.explorer import Assignment, Explored, Explorer
 from unisono.sim.explore.scenario import (
     LIVENESS,
+    NO_FAULTS,
     SAFETY,
     Faults,
     Planned,
@@ -21,6 +22,7 @@ from unisono.sim.explore.world import World
 
 __all__ = [
     "LIVENESS",
+    "NO_FAULTS",
     "SAFETY",
     "Assignment",
     "Explored",

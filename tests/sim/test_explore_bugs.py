@@ -1,0 +1,31 @@
+"""Every planted bug is caught in its world, and its world is sound without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from unisono.lab.bugs import run_bug, run_bugs
+from unisono.model.errors import ConfigError
+from unisono.testing.planted_bugs import BUGS, PlantedBug
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_bug_is_caught(bug: PlantedBug) -> None:
+    result = run_bug(bug)
+    assert result.caught, f"{bug.says} broke nothing"
+    assert result.sound, "the world is broken without the bug"
+    assert result.explanation
+
+
+def test_the_table_is_well_formed() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 14
+    assert all(bug.says.endswith(".") and bug.source for bug in BUGS)
+
+
+def test_bugs_are_chosen_by_name() -> None:
+    seen: list[str] = []
+    report = run_bugs(["never_learns"], progress=lambda name, done, of: seen.append(name))
+    assert (report.planted, report.caught, report.held) == (1, 1, True)
+    assert seen == ["never_learns"]
+    with pytest.raises(ConfigError, match="'bug' is not a planted bug"):
+        run_bugs(["bug"])

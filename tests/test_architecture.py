@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "lab": {"sim", "testing", "engines", "history", "model"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
     "cli": {"lab", "sim", "testing", "runtime", "engines", "ens", "history", "model", "unisono"},
-    "unisono": {"model", "runtime"},  # __init__.py
+    "unisono": {"model", "runtime", "cli"},  # __init__.py and __main__.py
 }
 IMPURE = {"asyncio", "socket", "time", "random", "uuid", "os", "threading", "secrets", "datetime", "logging"}
 LINES_MAX = 500

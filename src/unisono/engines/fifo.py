@@ -2,12 +2,13 @@
 
 A publisher numbers its events per topic (`Publication.nth`). The numbers of one publisher life on one topic are
 a stream of their own, so the hold-back rules of the total order apply to it as they are, with stamps of one
-entry. A stream starts with the first event that is heard of it; what is older came before we listened.
+entry. A stream starts after the number given for it in `floors`, or at its beginning; where nobody can know
+(`floors` is None), with the first event that is heard of it: what is older came before we listened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from unisono.engines.effects import Effect
 from unisono.engines.inputs import Input, Notified
@@ -40,8 +41,15 @@ def stream_of(publication: Publication) -> str:
 class FifoSubscriber:
     """One subscription that wants each publisher's own order."""
 
-    def __init__(self, name: str, topics: frozenset[str], settings: SubscriberSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        topics: frozenset[str],
+        settings: SubscriberSettings,
+        floors: Mapping[str, int] | None = None,
+    ) -> None:
         self.topics = topics
+        self.floors = floors
         self.inner = Subscriber(name, {}, settings)
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -67,7 +75,8 @@ class FifoSubscriber:
         if stream not in self.inner.clock:
             if len(self.inner.clock) >= STREAMS_MAX:
                 self.inner.dismiss(next(iter(self.inner.clock)))
-            self.inner.admit(stream, publication.nth - 1)
+            first = publication.nth - 1
+            self.inner.admit(stream, first if self.floors is None else self.floors.get(stream, 0))
         return self.inner.handle(Notified(_Nth(publication, 0, {stream: publication.nth})), now)
 
     def next_timer(self) -> float | None:
@@ -80,7 +89,7 @@ class FifoSubscriber:
 
     def copy(self) -> FifoSubscriber:
         """An independent twin."""
-        twin = FifoSubscriber(self.inner.name, self.topics, self.inner.settings)
+        twin = FifoSubscriber(self.inner.name, self.topics, self.inner.settings, self.floors)
         twin.inner = self.inner.copy()
         return twin
 

@@ -87,11 +87,13 @@ class _Link:
     def state(self) -> Hashable:
         return (
             self.next,
-            tuple(self.unacknowledged),
-            len(self.queue),
+            self.acknowledged,
+            tuple((n, str(message)) for n, message in self.unacknowledged.items()),
+            tuple(str(message) for message in self.queue),
             self.retry_at,
+            self.pause,
             self.heard,
-            tuple(sorted(self.early)),
+            tuple(sorted((n, str(message)) for n, message in self.early.items())),
         )
 
 

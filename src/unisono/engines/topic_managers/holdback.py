@@ -81,4 +81,7 @@ class HoldBack:
 
     def state(self) -> Hashable:
         """Equal for buffers that behave alike."""
-        return tuple((key, held.since) for key, held in self._held.items())
+        return tuple(
+            (key, held.since, held.event.publication.id, tuple(held.event.entries.items()))
+            for key, held in self._held.items()
+        )

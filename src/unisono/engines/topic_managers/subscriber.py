@@ -53,9 +53,12 @@ class Subscriber:
         self.clock = dict(floors)  # how far untagged deliveries have told us to be
         self.reached = dict(floors)  # up to where nothing more is to be waited for
         self.held = HoldBack()
-        self.passed = {topic: Passed(floor, settings.late_window) for topic, floor in floors.items()}
-        self.missing = Missing(settings)
         self.exact = settings.on_gap in ("wait", "fail")
+        self.far = 2 * settings.hold_max  # beyond what could be held: the bound of holding comes first
+        # Exactly delivered topics give nothing up: what is too far ahead is never taken in.
+        self.window = self.far if self.exact else settings.late_window
+        self.passed = {topic: Passed(floor, self.window) for topic, floor in floors.items()}
+        self.missing = Missing(settings)
         self.room = settings.buffer or (settings.hold_max if settings.max_hold is not None else 0)
         self._blocked: dict[str, dict[str, None]] = {}  # topic -> topics whose next event waits for it
         self._layout: tuple[object, list[tuple[str, int]]] = (None, [])
@@ -66,7 +69,7 @@ class Subscriber:
         """Owe the events of one more topic, from after `floor` on."""
         self.topics |= {topic}
         self.floors[topic] = self.clock[topic] = self.reached[topic] = floor
-        self.passed[topic] = Passed(floor, self.settings.late_window)
+        self.passed[topic] = Passed(floor, self.window)
 
     def dismiss(self, topic: str) -> list[Effect]:
         """Owe nothing of a topic any more, forget what was held of it, and let go of what waited for it."""
@@ -92,7 +95,7 @@ class Subscriber:
                 self._take_run(run, now)
             case Notified(Stamped() as stamped):
                 self._take(stamped, now)
-            case Notified(Heartbeat() as beat):
+            case Notified(Heartbeat() as beat) if beat.epoch == self.epoch:
                 self._learn_newest(beat.topic, beat.newest, now)
             case Received(_, Repair() as repair):
                 self._take_repair(repair, now)
@@ -183,10 +186,9 @@ class Subscriber:
             return StampError(
                 f"a stamp on '{topic}' names {sorted(entries)}, not {sorted(self.group(topic))}"
             )
-        far = self.settings.hold_max
         for x, number in entries.items():
-            if number > self.reached.get(x, number) + far:
-                return StampError(f"number {number} of '{x}' is more than {far} ahead of {self.reached[x]}")
+            if number > self.reached.get(x, number) + self.far:
+                return StampError(f"number {number} of '{x}' is over {self.far} ahead of {self.reached[x]}")
         return None
 
     def _take_exactly(self, event: Stamped, now: float) -> None:
@@ -222,7 +224,7 @@ class Subscriber:
                 self._lose(repair.topic, gone)
 
     def _learn_newest(self, topic: str, newest: int, now: float) -> None:
-        if topic in self.clock and self.settings.repair:
+        if topic in self.clock and self.settings.repair and newest <= self.reached[topic] + self.far:
             self.missing.learn(topic, newest, self.passed[topic].floor, now)
 
     def _reached(self, topic: str) -> int | None:
@@ -298,11 +300,24 @@ class Subscriber:
         passed = self.passed[topic]
         given_up = passed.add(number)
         if given_up:
-            self._out.append(Lose(topic, given_up))
+            self._give_up(topic, given_up)
         if self.settings.repair and passed.floor >= self.missing.known.get(topic, 0):
             self.missing.closed(topic)
         while self.reached[topic] + 1 in passed:  # numbers already dealt with leave no gap
             self.reached[topic] += 1
+
+    def _give_up(self, topic: str, numbers: tuple[int, ...]) -> None:
+        """The window is full: what is held of these numbers goes now, the rest counts as lost."""
+        held = [event for number in numbers if (event := self.held.get(topic, number)) is not None]
+        lost = tuple(number for number in numbers if self.held.get(topic, number) is None)
+        if lost:
+            self._out.append(Lose(topic, lost))
+        for event in held:
+            self.held.pop(event)
+            if self.is_clean(event):
+                self._deliver(event)
+            else:
+                self._late(event)
 
     def _lose(self, topic: str, numbers: tuple[int, ...]) -> None:
         self._out.append(Lose(topic, numbers))

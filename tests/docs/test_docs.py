@@ -1,0 +1,48 @@
+"""Documents and examples are run, links lead somewhere."""
+
+import asyncio
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{i}")
+    for page in PAGES
+    for i, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_a_snippet_runs(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=30, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_code_paths_named_in_the_docs_exist():
+    for page in PAGES:
+        for name in re.findall(r"`((?:src|tests|examples|docs)/[\w/.-]+\.\w+)`", page.read_text()):
+            assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+def test_the_ticker_desk_agrees(monkeypatch):
+    spec = importlib.util.spec_from_file_location("ticker_desk", ROOT / "examples" / "ticker_desk.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "ticker_desk", module)
+    spec.loader.exec_module(module)
+    first, second = asyncio.run(module.main(seed=3, count=300))
+    assert first == second
+    assert first

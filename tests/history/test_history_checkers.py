@@ -395,3 +395,28 @@ class TestNoEndlessWait:
         assert verdict.outcome is Outcome.VIOLATED
         assert verdict.explanation == ("alice still held a/0/2 (T1 #2) when the run ended (waits for T1 #1)")
         assert verdict.evidence == (run.records[-1],)
+
+
+def test_who_waits_and_was_told_of_a_loss_may_go_on_without_it():
+    """T1 #5 follows T3 #1, T2 #7 follows T3 #3, which is lost: nobody else holds T1 and T2 together."""
+    from unisono.history import judge
+    from unisono.history.record import Kind, Record
+
+    def told(on_gap):
+        topics = ("T1", "T2", "T3")
+        seq = iter(range(1, 20))
+        records = [
+            Record(Kind.SUBSCRIBED, "s", next(seq), 0.0, topic=t, order="total", on_gap=on_gap)
+            for t in topics
+        ]
+        records += [
+            Record(Kind.LOST, "s", next(seq), 0.0, topic="T3", number=n, reason="gone") for n in (1, 2, 3)
+        ]
+        for event, topic, stamp in (("b/0/1", "T2", {"T2": 1, "T3": 3}), ("a/0/1", "T1", {"T1": 1, "T3": 1})):
+            records.append(
+                Record(Kind.DELIVERED, "s", next(seq), 0.0, event=event, topic=topic, number=1, stamp=stamp)
+            )
+        return judge(records, ["tags"])[0].outcome
+
+    assert told("wait") is Outcome.HELD
+    assert told("tag") is Outcome.VIOLATED

@@ -15,6 +15,7 @@ SAFETY = (
     "total_notification_order",
     "acyclic_order",
     "causal_order",
+    "tags",
 )
 
 
@@ -43,29 +44,15 @@ def try_world(world: World, *, traces: bool = False) -> Trial:
     ending = Simulation(world, traces=traces).run()
     return Trial(
         world.seed,
-        tuple(_violations(world, ending)),
+        tuple(_violations(ending)),
         tuple(_stuck(world, ending)),
         ending.steps,
         ending.digest if traces else "",
     )
 
 
-def _violations(world: World, ending: Ending) -> list[str]:
-    return [
-        *ending.faults,
-        *_broken(ending.records, SAFETY),
-        *_broken(_only(ending.records, _tags_by_the_clock(world, ending)), ("tags",)),
-    ]
-
-
-def _tags_by_the_clock(world: World, ending: Ending) -> set[str]:
-    """Who tags exactly what is behind its clock.
-
-    Who waits, and has been told that something is lost, goes on without it: what the lost event followed, on
-    a topic that nobody else holds together with the next, may then come after it. No two subscribers can tell.
-    """
-    lost = {record.process for record in ending.records if record.kind is Kind.LOST}
-    return {s.name for s in world.subscribers if s.settings.on_gap in ("tag", "skip") or s.name not in lost}
+def _violations(ending: Ending) -> list[str]:
+    return [*ending.faults, *_broken(ending.records, SAFETY)]
 
 
 def _stuck(world: World, ending: Ending) -> list[str]:

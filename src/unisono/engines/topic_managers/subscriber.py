@@ -224,8 +224,9 @@ class Subscriber:
                 self._lose(repair.topic, gone)
 
     def _learn_newest(self, topic: str, newest: int, now: float) -> None:
-        if topic in self.clock and self.settings.repair and newest <= self.reached[topic] + self.far:
-            self.missing.learn(topic, newest, self.passed[topic].floor, now)
+        if topic in self.clock and self.settings.repair:
+            nearest = min(newest, self.reached[topic] + self.far)  # no claim makes us ask for more at once
+            self.missing.learn(topic, nearest, self.passed[topic].floor, now)
 
     def _reached(self, topic: str) -> int | None:
         return self.passed[topic].floor if topic in self.passed else None

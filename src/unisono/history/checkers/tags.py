@@ -2,7 +2,9 @@
 
 Each subscription's clock is replayed from its records. An event is clean if its own number is above the
 clock, no other entry it shares with the clock is below it, and its epoch is not a past one. Clean events are
-untagged and raise the clock; a tagged event leaves it alone. Only untagged deliveries move the clock: a tag
+untagged and raise the clock; a tagged event leaves it alone. Who waits and was told that something is lost goes
+on without it: what the lost event followed, on a topic that nobody else holds together with the next, may then
+come after it untagged, and no two subscribers can tell. Only untagged deliveries move the clock: a tag
 that only a lost or a tagged event explains is not deserved.
 """
 
@@ -46,6 +48,8 @@ class _Replay:
         self.entered_by: Record | None = None
         self.checked = 0
         self.unstamped: Record | None = None
+        self.waits = False
+        self.lost = False
 
     def run(self, subscription: Subscription) -> Finding | None:
         """The first delivery whose tag is wrong; stops at a missing stamp, where the clock is lost."""
@@ -53,6 +57,9 @@ class _Replay:
             if record.kind is Kind.SUBSCRIBED:
                 # Subscribing again without having left must not move the clock backwards.
                 self._raise(record.topic, record.number, record)
+                self.waits = record.on_gap in ("wait", "fail")
+            elif record.kind is Kind.LOST:
+                self.lost = True
             elif record.kind is Kind.UNSUBSCRIBED:
                 self.clock.pop(record.topic, None)
             elif record.kind is Kind.DELIVERED and record.topic in self.clock:
@@ -68,7 +75,7 @@ class _Replay:
     def _deliver(self, record: Record, stamp: dict[str, int]) -> Finding | None:
         late = self._late(record, stamp)
         if record.in_order:
-            if late is not None:
+            if late is not None and not (self.waits and self.lost):
                 return late
             if record.epoch > self.epoch:
                 self.epoch, self.entered_by = record.epoch, record

@@ -1,7 +1,7 @@
 """The sweep: every interleaving of hundreds of tiny worlds, in every mode, on every plan.
 
-All 84 patterns in which three subscribers can hold three topics, and seeded random patterns of four topics; and
-the links on their own. A configuration is one pattern with one choice of everything: events, plan, threshold,
+All 84 patterns in which three subscribers can hold three topics, and seeded random patterns of four topics; a
+subscriber that asks for what was lost; and the links on their own. A configuration is one pattern with one choice of everything: events, plan, threshold,
 mode of publishing, mode of delivery.
 """
 
@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from unisono.engines.topic_managers.settings import ManagerSettings, Mode, SubscriberSettings
+from unisono.engines.topic_managers.settings import ManagerSettings, Mode, OnGap, SubscriberSettings
 from unisono.sim.explore import (
     LIVENESS,
     NO_FAULTS,
@@ -141,6 +141,7 @@ def explore(
     started = perf_counter()
     sweep.three_topics(quick=quick)
     sweep.four_topics(seed, patterns)
+    sweep.repair(quick=quick)
     sweep.links(quick=quick)
     return sweep.result(perf_counter() - started)
 
@@ -173,6 +174,33 @@ class _Sweep:
             for delivery in DELIVERIES:
                 self.configurations(("T1", "T2", "T3", "T4"), pattern, published, "forward", delivery)
         self.progress("4 topics, random", count, count)
+
+    def repair(self, *, quick: bool) -> None:
+        """Lost notifications asked for again, in one search of the whole world: subscribers talk back here."""
+        topics = ("T1", "T2")
+        events = (Planned("a", "T1"), Planned("b", "T2"), Planned("c", "T2"))
+        harms = [Faults(losses=1, doubles=1), Faults(losses=2)]
+        harms += [] if quick else [Faults(losses=1, ticks=1)]
+        gaps: tuple[OnGap, ...] = ("wait", "tag", "skip")
+        modes: tuple[Mode, ...] = ("forward", "return")
+        todo = [(g, r, m, f) for g in gaps for r in (1, 4) for m in modes for f in harms]
+        for done, (on_gap, ring, mode, faults) in enumerate(todo):
+            self.progress("repair", done, len(todo))
+            scenario = TopicManagerScenario(
+                topics,
+                {"s1": frozenset(topics)},
+                events,
+                threshold=1,
+                managers=ManagerSettings(ring_events=ring, mode=mode),
+                subscribers=SubscriberSettings(on_gap=on_gap, repair=True),
+                faults=faults,
+            )
+            self.add(
+                f"repair; {on_gap}; {mode}",
+                f"{on_gap}, ring {ring}, {faults}",
+                self.explorer.explore(scenario),
+            )
+        self.progress("repair", len(todo), len(todo))
 
     def links(self, *, quick: bool) -> None:
         scenarios = [LinkScenario(left=2, right=0), LinkScenario(left=2, right=1, doubles=0)]

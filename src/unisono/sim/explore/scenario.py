@@ -183,7 +183,11 @@ class TopicManagerScenario:
     def subscriber(self, name: str) -> Engine:
         """A subscriber that is owed everything."""
         floors = dict.fromkeys(sorted(self.subscriptions[name]), 0)
-        return self.make_subscriber(name, floors, self.subscribers)
+        engine = self.make_subscriber(name, floors, self.subscribers)
+        if isinstance(engine, Subscriber) and self.subscribers.repair:
+            plan = self.built_plan()
+            engine.emitter = lambda topic: manager_address(plan.emitter(topic))
+        return engine
 
     def stamps_key(self) -> Hashable:
         """Managers know the subscriptions by their plan only."""

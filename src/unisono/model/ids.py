@@ -28,16 +28,16 @@ class EventId(NamedTuple):
         return f"{self.publisher}/{self.incarnation}/{self.n}"
 
 
-@lru_cache(maxsize=65536)
 def check_topic(name: str) -> str:
     """Return `name` if it is a topic, else raise TopicError saying what is wrong with it."""
+    _check_string(name)
     _check_words(name, wildcards=False)
     return name
 
 
-@lru_cache(maxsize=65536)
 def check_pattern(name: str) -> str:
     """Return `name` if it is a topic or a pattern of topics, else raise TopicError."""
+    _check_string(name)
     _check_words(name, wildcards=True)
     return name
 
@@ -58,32 +58,38 @@ def matches(pattern: str, topic: str) -> bool:
     return len(words) == len(pattern.split("."))
 
 
-def _check_words(name: object, *, wildcards: bool) -> None:
-    if not isinstance(name, str):
+def _check_string(name: object) -> None:
+    if not isinstance(name, str):  # before the cache, which takes nothing unhashable
         raise TopicError(f"a topic is a string, not {type(name).__name__}")
+
+
+@lru_cache(maxsize=65536)
+def _check_words(name: str, *, wildcards: bool) -> None:
     if not name:
         raise TopicError("a topic cannot be empty; topics are dot-separated words")
     if len(name.encode("utf-8", "surrogatepass")) > TOPIC_BYTES_MAX:
-        raise TopicError(f"topic '{name[:40]}…' is over {TOPIC_BYTES_MAX} bytes")
+        raise TopicError(f"topic {name[:40] + '…'!r} is over the limit of {TOPIC_BYTES_MAX} bytes")
     words = name.split(".")
     for i, word in enumerate(words):
         if word == "":
-            raise TopicError(f"topic '{name}' has an empty word; topics are words with single dots between")
+            raise TopicError(f"topic {name!r} has an empty word; topics are words with single dots between")
         if word in ("*", ">"):
             if not wildcards:
-                raise TopicError(f"'{name}' has a wildcard; events are published on one exact topic")
+                raise TopicError(f"{name!r} has a wildcard; events are published on one exact topic")
             if word == ">" and i != len(words) - 1:
-                raise TopicError(f"pattern '{name}' has '>' before its end; '>' stands only as the last word")
+                raise TopicError(f"pattern {name!r} has '>' before its end; '>' stands only as the last word")
             continue
         if not _WORD.fullmatch(word):
-            raise TopicError(f"topic '{name}' {_fault(word)}; topics are dot-separated words")
+            raise TopicError(f"topic {name!r} {_fault(word)}; topics are dot-separated words")
         if not word.isprintable():
-            raise TopicError(f"topic {name!r} has a character that cannot be printed")
+            raise TopicError(
+                f"topic {name!r} has a character that cannot be printed; topics are dot-separated words"
+            )
 
 
 def _fault(word: str) -> str:
     if any(c.isspace() for c in word):
         return "has a space"
     if "*" in word or ">" in word:
-        return f"has a misplaced wildcard in '{word}'"
-    return f"has a character that is not allowed in '{word}'"
+        return f"has a misplaced wildcard in {word!r}"
+    return f"has a character that is not allowed in {word!r}"

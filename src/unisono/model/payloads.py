@@ -37,8 +37,8 @@ def decode(body: bytes, content: int, type_: Any = Any) -> Any:
 def _decode_packed(body: bytes, type_: Any, what: str) -> Any:
     try:
         return _decoder(type_).decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise PayloadError(f"the {what} is not a {_name(type_)}: {error}") from None
+    except Exception as error:  # whatever the user's own type raised while it was made
+        raise PayloadError(f"the {what} is not a {_name(type_)}: {error}") from error
 
 
 def check_type(type_: Any) -> None:

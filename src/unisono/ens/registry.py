@@ -23,9 +23,16 @@ def open_service(url: str) -> EventNotificationService:
         raise ConfigError(f"a URL is a string, not {type(url).__name__}; try 'memory://'")
     try:
         parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError as error:
         raise ConfigError(f"'{url}' is not a URL: {error}") from None
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise ConfigError(f"'{url}' gives an option twice; leave one of them")
+    if parts.fragment:
+        raise ConfigError(
+            f"'{url}' has a fragment, '#{parts.fragment}', which means nothing here; leave it out"
+        )
     if not parts.scheme:
         raise ConfigError(f"'{url}' has no scheme; try 'memory://'")
     opener = _BUILT_IN.get(parts.scheme) or _plugged_in(parts.scheme)
@@ -36,7 +43,10 @@ def open_service(url: str) -> EventNotificationService:
 
 def _plugged_in(scheme: str) -> Opener | None:
     for entry in entry_points(group="unisono.ens", name=scheme):
-        return cast(Opener, entry.load())
+        try:
+            return cast(Opener, entry.load())
+        except ImportError as error:
+            raise ConfigError(f"the transport for '{scheme}://' cannot be loaded: {error}") from error
     return None
 
 

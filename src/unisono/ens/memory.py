@@ -11,6 +11,7 @@ memory://?seed=7               which ones: decided by the seed
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -18,6 +19,8 @@ from weakref import WeakValueDictionary
 
 from unisono.ens.port import Capabilities, Interest, Notify
 from unisono.model.errors import ClosedError, ConfigError
+
+log = logging.getLogger("unisono")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,11 @@ class MemoryService:
     def __post_init__(self) -> None:
         self._by_topic: dict[str, dict[MemoryInterest, None]] = {}
         self._rng = Random(self.misbehaviour.seed)
-        self._late: set[asyncio.TimerHandle] = set()
+        self._late: dict[int, asyncio.TimerHandle] = {}  # notifications under way
+        self._sent = 0
+        self._landed: list[asyncio.Future[None]] = []  # who waits until none is
         self._users = 0
+        self.is_left = False  # everybody who came has gone again
 
     @property
     def well_behaved(self) -> bool:
@@ -74,9 +80,12 @@ class MemoryService:
     async def connect(self) -> None:
         """Nothing to reach."""
         self._users += 1
+        self.is_left = False
 
     async def subscribe(self, topics: frozenset[str], notify: Notify) -> MemoryInterest:
         """Notify of every frame on one of the topics from now on."""
+        if not self._users:
+            raise ClosedError("the memory service is closed; connect first")
         interest = MemoryInterest(topics, notify)
         for topic in topics:
             self._by_topic.setdefault(topic, {})[interest] = None
@@ -95,16 +104,16 @@ class MemoryService:
     def publish(self, topics: tuple[str, ...], frame: Any) -> None:
         """Notify every subscriber of one of the topics, once."""
         if not self._users:
-            raise ClosedError("the memory service is closed")
+            raise ClosedError("the memory service is closed; connect first")
         if len(topics) == 1:
             interests = list(self._by_topic.get(topics[0], ()))
         else:
             interests = list(dict.fromkeys(i for topic in topics for i in self._by_topic.get(topic, ())))
-        for interest in interests:
-            if self.well_behaved:
-                if interest.live:
-                    interest.notify(frame)
-            else:
+        if self.well_behaved:
+            for interest in interests:
+                _notify(interest, frame)
+        else:
+            for interest in interests:
                 self._mistreat(interest, frame)
 
     def _mistreat(self, interest: MemoryInterest, frame: Any) -> None:
@@ -113,29 +122,48 @@ class MemoryService:
         for _ in range(copies):
             if rng.random() < bad.loss:
                 continue
+            self._sent += 1
+            delay = rng.random() * bad.jitter_ms / 1000
             loop = asyncio.get_running_loop()
-            handle = loop.call_later(rng.random() * bad.jitter_ms / 1000, self._arrive, interest, frame)
-            self._late.add(handle)
-            if len(self._late) > 4096:
-                self._late = {
-                    late for late in self._late if not late.cancelled() and late.when() > loop.time()
-                }
+            self._late[self._sent] = loop.call_later(delay, self._arrive, self._sent, interest, frame)
 
-    @staticmethod
-    def _arrive(interest: MemoryInterest, frame: Any) -> None:
-        if interest.live:
-            interest.notify(frame)
+    def _arrive(self, sent: int, interest: MemoryInterest, frame: Any) -> None:
+        del self._late[sent]
+        _notify(interest, frame)
+        if not self._late:
+            self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._landed:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._landed.clear()
 
     async def flush(self) -> None:
-        """Everything is handed over at once."""
+        """Return when nothing is under way."""
+        while self._late:
+            waiter = asyncio.get_running_loop().create_future()
+            self._landed.append(waiter)
+            await waiter
 
     async def close(self) -> None:
         """One user fewer; the last one takes what is still under way along."""
         self._users = max(0, self._users - 1)
         if not self._users:
-            for handle in self._late:
+            self.is_left = True
+            for handle in self._late.values():
                 handle.cancel()
             self._late.clear()
+            self._wake()
+
+
+def _notify(interest: MemoryInterest, frame: Any) -> None:
+    """Tell one subscriber; whatever it raises is its own affair, not that of the others or the publisher."""
+    if interest.live:
+        try:
+            interest.notify(frame)
+        except Exception:
+            log.exception("a subscriber of %s raised while it was notified", sorted(interest.topics))
 
 
 _shared: WeakValueDictionary[str, MemoryService] = WeakValueDictionary()
@@ -148,16 +176,19 @@ def open_memory(name: str, options: dict[str, str]) -> MemoryService:
         if key not in ("jitter_ms", "loss", "duplicate", "seed"):
             raise ConfigError(f"memory:// has no option '{key}'; it has jitter_ms, loss, duplicate and seed")
         try:
-            numbers[key] = float(text)
+            numbers[key] = int(text) if key == "seed" else float(text)
         except ValueError:
-            raise ConfigError(f"memory:// option {key}={text!r} is not a number") from None
+            kind = "whole number" if key == "seed" else "number"
+            raise ConfigError(f"memory:// option {key}={text!r} is not a {kind}") from None
     seed = int(numbers.pop("seed", 0))
     misbehaviour = Misbehaviour(seed=seed, **numbers)
     if not name:
         return MemoryService(misbehaviour)
     service = _shared.get(name)
-    if service is None:
+    if service is None or (service.is_left and service.misbehaviour != misbehaviour):
         service = _shared[name] = MemoryService(misbehaviour)
     elif service.misbehaviour != misbehaviour:
-        raise ConfigError(f"memory://{name} is already open with other options")
+        raise ConfigError(
+            f"memory://{name} is already open with other options; use the same, or another name"
+        )
     return service

@@ -7,7 +7,9 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -22,19 +24,20 @@ from unisono.model.errors import (
     UnconfirmedError,
     UnisonoError,
 )
-from unisono.model.frames import RAW, Publication
+from unisono.model.frames import RAW, Publication, count_topics
 from unisono.model.ids import check_topic
 from unisono.model.payloads import encode
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
 from unisono.runtime.hub import Hub, hub_of
-from unisono.runtime.options import check_topics, make_options
-from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt
+from unisono.runtime.options import check_number, check_topics, make_options
+from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt, unconfirmed
 from unisono.runtime.recorder import Recorder
 from unisono.runtime.subscription import Subscription
 
 F = TypeVar("F", bound=Function)
 PAYLOAD_BYTES_MAX = 1024 * 1024
 ERRORS_KEPT = 100
+CLOSE_S = 5.0  # how long closing waits for handlers that do not let themselves be cancelled
 
 
 def connect(
@@ -54,15 +57,9 @@ def connect(
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
-    for option, value in (("outbox", outbox), ("payload_max", payload_max)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"{option}={value!r} is not a positive whole number")
-    if (
-        isinstance(publish_timeout, bool)
-        or not isinstance(publish_timeout, int | float)
-        or publish_timeout <= 0
-    ):
-        raise ConfigError(f"publish_timeout={publish_timeout!r} is not a positive number of seconds")
+    check_number("outbox", outbox, whole=True, least=1)
+    check_number("payload_max", payload_max, whole=True, least=1)
+    check_number("publish_timeout", publish_timeout, positive=True)
     service = open_service(url)
     recorder = None if record is None else Recorder(record)
     return Bus(service, name or f"bus-{secrets.token_hex(4)}", recorder, outbox, payload_max, publish_timeout)
@@ -88,20 +85,22 @@ class Bus:
         self._payload_max = payload_max
         self._publish_timeout = publish_timeout
         self._handlers: list[Handler] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        self._served: dict[Subscription, int] = {}  # and how many lanes of its handler take events
+        self._served: dict[asyncio.Task[None], tuple[Subscription, int]] = {}  # and how many lanes it has
+        self._lanes: set[asyncio.Task[None]] = set()
         self._open: dict[Subscription, None] = {}
         self._state = "new"
-        self._stop: asyncio.Event | None = None
+        self._stop = asyncio.Event()
         self._hub: Hub | None = None
-        self._incarnation = time.time_ns() // 1_000_000
+        self._incarnation = time.time_ns()
         self._n = 0
         self._nth: dict[str, int] = {}
         self._flights: deque[Flight] = deque()
         self._flight = Flight()  # the one now boarding
         self._waiting = 0  # publications that have not departed
         self._scheduled = False
-        self._emptied: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._flushing: deque[tuple[int, asyncio.Future[None]]] = deque()  # until so many have departed
         self._subscribed = 0
 
     # Opening and closing.
@@ -109,12 +108,19 @@ class Bus:
     async def __aenter__(self) -> Self:
         if self._state != "new":
             raise ClosedError(f"bus '{self.name}' is {self._state}; connect again for a new one")
-        await self._service.connect()
-        self._hub = hub_of(self._service)
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        self._state = "open"
+        self._state = "opening"
         try:
+            await self._service.connect()
+        except BaseException:
+            self._state = "new"
+            raise
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        try:
+            self._hub = hub_of(self._service)
+            self._hub.publishers[self] = None
+            self._state = "open"
+            if self._recorder is not None:
+                self._recorder.open()
             for handler in self._handlers:
                 await self._start(handler)
         except BaseException:
@@ -125,62 +131,91 @@ class Bus:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            await self.drain()
-        await self.close()
+        try:
+            if kind is None and self._state == "open":
+                await self.drain()
+        finally:
+            await self.close()
 
     async def drain(self, timeout: float = 30.0) -> None:
         """Let everything published be handed over and every handler finish, also what they publish."""
+        check_number("timeout", timeout)
         self._opened()
+        self._refuse_in_handler("drain")
         try:
             async with asyncio.timeout(timeout):
                 await self.flush()
-                while self._waiting or not all(s.is_idle(lanes) for s, lanes in self._served.items()):
+                await self._service.flush()
+                while self._is_busy():
                     await asyncio.sleep(0.001)
                     await self.flush()
                 await self._service.flush()
         except TimeoutError:
-            late = sum(s.waiting for s in self._served)
+            late = sum(s.waiting for s, _ in self._served.values())
             log.warning("bus '%s' gave up draining after %g s, %d events unhandled", self.name, timeout, late)
+        except ClosedError:
+            log.warning("bus '%s' was closed while it drained", self.name)
+
+    def _is_busy(self) -> bool:
+        return self._waiting > 0 or any(
+            not task.done() and (subscription.is_behind or not subscription.is_idle(lanes))
+            for task, (subscription, lanes) in self._served.items()
+        )
+
+    def _refuse_in_handler(self, what: str) -> None:
+        if asyncio.current_task() in self._lanes:
+            raise UnisonoError(f"{what}() waits for the handlers, and this is one; call bus.stop() instead")
 
     async def close(self) -> None:
         """Stop at once; what has not been handed over is discarded."""
+        self._refuse_in_handler("close")
         if self._state == "closed":
             return
         self._state = "closed"
-        for subscription in list(self._open):
-            await subscription.close()
-        self._open.clear()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._stop.set()
+        error = ClosedError(f"bus '{self.name}' was closed before the event was sent; publish it again")
         for flight in [*self._flights, self._flight]:
-            flight.crash(ClosedError(f"bus '{self.name}' was closed before the event was sent"))
+            flight.crash(error)
         self._flights.clear()
+        self._flight = Flight()
         self._waiting = 0
         self._wake_flushers()
-        if self._hub is not None:
-            if not self._hub.subscriptions:
-                self._hub.close()
-            await self._service.close()
-        if self._recorder is not None:
-            self._recorder.close()
-        if self._stop is not None:
-            self._stop.set()
+        for task in self._served:
+            task.cancel()
+        try:
+            for subscription in list(self._open):
+                await subscription.close()
+            if self._served:
+                _, stuck = await asyncio.wait(self._served, timeout=CLOSE_S)
+                for task in stuck:
+                    log.error("bus '%s': handler '%s' does not end", self.name, task.get_name())
+        finally:
+            if self._hub is not None:
+                self._hub.publishers.pop(self, None)
+                self._hub.unpark(self._depart)
+                if not self._hub.subscriptions:
+                    self._hub.close()
+                self._hub = None
+            if self._recorder is not None:
+                self._recorder.close()
+            if self._loop is not None:
+                await self._service.close()
 
     def stop(self) -> None:
-        """Make `run` return, after draining."""
-        if self._stop is not None:
+        """Make `run` return, after draining. May be called from any thread."""
+        if self._loop is None or get_ident() == self._thread:
             self._stop.set()
+        else:
+            with suppress(RuntimeError):  # the loop is closed: nothing runs any more
+                self._loop.call_soon_threadsafe(self._stop.set)
 
     async def run(self) -> None:
-        """Serve the `@bus.on` handlers until `stop` is called or the task is cancelled; then drain."""
+        """Serve the `@bus.on` handlers until `stop` is called, then drain; cancelling it does not drain."""
         if self._state == "new":
             async with self:
                 await self.run()
             return
         self._opened()
-        assert self._stop is not None
         await self._stop.wait()
         if self._state == "open":
             await self.drain()
@@ -205,31 +240,43 @@ class Bus:
 
         Retrying with the same `id` never makes a second event. UnconfirmedError: no confirmation in time.
         """
-        if self._waiting >= self._outbox_max:
-            await self.flush()
-        receipt = self.publish_nowait(topic, data, id=id, headers=headers, deadline=deadline)
-        return await self._confirmed(receipt, 1)
-
-    async def publish_many(self, events: Iterable[tuple[str, object]]) -> list[Receipt]:
-        """Publish (topic, data) pairs in this order; return when all have their places."""
-        receipts = []
-        for topic, data in events:
-            if self._waiting >= self._outbox_max:
-                await self.flush()
-            receipts.append(self.publish_nowait(topic, data))
-        if receipts:
-            await self._confirmed(receipts[-1], len(receipts))
-        return receipts
-
-    async def _confirmed(self, receipt: Receipt, events: int) -> Receipt:
+        receipt = None
         try:
             async with asyncio.timeout(self._publish_timeout):
+                await self._room()
+                receipt = self.publish_nowait(topic, data, id=id, headers=headers, deadline=deadline)
                 return await receipt
         except TimeoutError:
-            raise UnconfirmedError(
-                f"no confirmation for {events} event(s) on '{receipt.topic}' within {self._publish_timeout:g} s; "
-                f"retry with id={receipt.id!r}, or look for a subscriber that holds everybody up"
-            ) from None
+            raise unconfirmed(receipt, topic, 1, self._publish_timeout) from None
+
+    async def publish_many(self, events: Iterable[tuple[str, object]]) -> list[Receipt]:
+        """Publish (topic, data) pairs in this order; return when all have their places.
+
+        An event that is refused ends it there: those before it are published.
+        """
+        receipts: list[Receipt] = []
+        topic = ""
+        try:
+            for event in events:
+                try:
+                    topic, data = event
+                except (TypeError, ValueError):
+                    raise ConfigError(f"publish_many takes (topic, data) pairs, not {event!r:.80}") from None
+                if self._waiting >= self._outbox_max:
+                    async with asyncio.timeout(self._publish_timeout):
+                        await self._room()
+                receipts.append(self.publish_nowait(topic, data))
+            if receipts:
+                async with asyncio.timeout(self._publish_timeout):
+                    await receipts[-1]  # flights depart in order: the last is the last to arrive
+        except TimeoutError:
+            last = receipts[-1] if receipts else None
+            raise unconfirmed(last, topic, len(receipts), self._publish_timeout) from None
+        return receipts
+
+    async def _room(self) -> None:
+        while self._waiting >= self._outbox_max:
+            await self.flush()
 
     def publish_nowait(
         self,
@@ -247,14 +294,22 @@ class Bus:
             )
         if self._waiting >= self._outbox_max:
             raise BackPressureError(f"{self._waiting} events wait to be sent; 'await bus.flush()' makes room")
+        if not self._scheduled and get_ident() != self._thread:  # checked once a turn: it costs
+            raise UnisonoError(
+                "a bus is not shared between threads; use asyncio.run_coroutine_threadsafe(bus.publish(…), loop)"
+            )
         if type(data) is bytes:
             body, content = data, RAW
         else:
             body, content = encode(data)
         if len(body) > self._payload_max:
-            raise PayloadError(f"a payload of {len(body)} bytes is over the limit of {self._payload_max}")
-        nth = self._nth.get(topic)
-        if nth is None:
+            raise PayloadError(
+                f"a payload of {len(body)} bytes is over the limit of {self._payload_max}; "
+                "send less, or connect with a higher payload_max="
+            )
+        try:
+            nth = self._nth[topic]
+        except (KeyError, TypeError):
             nth = 0
             check_topic(topic)
         if id is not None or headers is not None or deadline is not None:
@@ -282,6 +337,7 @@ class Bus:
         )
         self._waiting += 1
         if id is not None:
+            flight.keyed.append(len(publications) - 1)
             self._opened().remember(topic, id, receipt)
         if self._recorder is not None:
             self._recorder.write(Kind.PUBLISHED, self.name, event=str(publications[-1].id), topic=topic)
@@ -290,7 +346,7 @@ class Bus:
             self._flight = Flight()
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._depart)
+            self._loop.call_soon(self._depart)  # type: ignore[union-attr]
         return receipt
 
     def _check_extras(
@@ -300,6 +356,8 @@ class Bus:
             raise ConfigError(
                 "deadline= belongs to deadline-causal order, which this version does not have yet"
             )
+        if headers is not None and not isinstance(headers, Mapping):
+            raise PayloadError(f"headers are a mapping of strings, not {type(headers).__name__}")
         for key, value in (headers or {}).items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise PayloadError(f"headers are strings; {key!r}: {value!r} is not")
@@ -312,12 +370,14 @@ class Bus:
     async def flush(self) -> None:
         """Return when every event published so far has been sent, and slow subscribers have caught up."""
         self._opened()
+        target = self._n
         self._depart()
         await asyncio.sleep(0)  # let the subscribers have them
-        while self._waiting:
-            emptied = self._loop.create_future()
-            self._emptied.append(emptied)
-            await emptied
+        if self._n - self._waiting < target:
+            departed = asyncio.get_running_loop().create_future()
+            self._flushing.append((target, departed))
+            await departed
+        self._opened()  # it may have been closed meanwhile
 
     def _depart(self) -> None:
         """Send everything that waits, as far as no subscriber holds us up."""
@@ -329,36 +389,37 @@ class Bus:
             if hub.full:
                 self._scheduled = True
                 hub.park(self._depart)
-                return
+                break
             if self._flights:
                 flight = self._flights.popleft()
             else:
                 flight, self._flight = self._flight, Flight()
             self._waiting -= len(flight.publications)
-            hub.depart(flight)
+            try:
+                hub.depart(flight)
+            except Exception as error:
+                log.exception("bus '%s' could not send %d events", self.name, len(flight.publications))
+                flight.crash(
+                    UnconfirmedError(f"the service did not take the event: {error}; retry with its id")
+                )
             if self._recorder is not None:
-                self._record_sequenced(flight, self._recorder)
+                self._recorder.write_sequenced(self.name, flight)
         self._wake_flushers()
 
     def _wake_flushers(self) -> None:
-        for emptied in self._emptied:
-            if not emptied.done():
-                emptied.set_result(None)
-        self._emptied.clear()
+        departed = self._n - self._waiting
+        while self._flushing and self._flushing[0][0] <= departed:
+            _, waiter = self._flushing.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
 
-    def _record_sequenced(self, flight: Flight, recorder: Recorder) -> None:
-        for seat, publication in enumerate(flight.publications):
-            stamp = Receipt(flight, seat).stamp
-            if stamp:
-                number, event = stamp[publication.topic], str(publication.id)
-                recorder.write(
-                    Kind.SEQUENCED,
-                    self.name,
-                    event=event,
-                    topic=publication.topic,
-                    number=number,
-                    stamp=stamp,
-                )
+    def departed(self, topics: frozenset[str]) -> dict[str, int]:
+        """How many events of each topic this bus has sent; what waits in the outbox has not been."""
+        waiting = count_topics(p for flight in (*self._flights, self._flight) for p in flight.publications)
+        return {
+            f"{topic} {self.name} {self._incarnation}": self._nth[topic] - waiting[topic]
+            for topic in topics & self._nth.keys()
+        }
 
     # Subscribing.
 
@@ -375,9 +436,15 @@ class Bus:
         self._subscribed += 1
         name = made.name or f"{self.name}.{self._subscribed}"
         subscription = Subscription(hub, self.name, name, checked, made, self._recorder)
-        self._open[subscription] = None
-        subscription.on_end = lambda: self._open.pop(subscription, None)
+        subscription.on_open, subscription.on_close = self._admit, self._dismiss
         return subscription
+
+    def _admit(self, subscription: Subscription) -> None:
+        self._opened()
+        self._open[subscription] = None
+
+    def _dismiss(self, subscription: Subscription) -> None:
+        self._open.pop(subscription, None)
 
     def on(
         self, *topics: str, concurrency: int = 1, handler_timeout: float | None = 30.0, **options: Any
@@ -390,7 +457,7 @@ class Bus:
         make_options(options)
 
         def register(function: F) -> F:
-            asked = {"type": payload_type(function)} | options
+            asked = options if "type" in options else options | {"type": payload_type(function)}
             handler = Handler(function, topics, asked, concurrency, handler_timeout)
             if self._state != "new":
                 raise ClosedError(f"handler '{name_of(function)}' comes too late: the bus is {self._state}")
@@ -402,9 +469,10 @@ class Bus:
     async def _start(self, handler: Handler) -> None:
         subscription = self.subscribe(*handler.topics, **handler.options)
         await subscription.open()
-        self._served[subscription] = handler.concurrency
-        task = asyncio.create_task(serve(handler, subscription, self._report), name=name_of(handler.function))
-        self._tasks.append(task)
+        task = asyncio.create_task(
+            serve(handler, subscription, self._report, self._lanes), name=name_of(handler.function)
+        )
+        self._served[task] = (subscription, handler.concurrency)
 
     def _report(self, error: Exception) -> None:
         self.errors.append(error)

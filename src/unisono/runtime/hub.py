@@ -7,11 +7,10 @@ sequenced; the others go straight to the service.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Send
 from unisono.engines.inputs import TICK, Publish, Received
@@ -25,6 +24,7 @@ from unisono.runtime.receipts import Flight, Receipt
 from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
+    from unisono.runtime.bus import Bus
     from unisono.runtime.subscription import Subscription
 
 RING_EVENTS = 16384
@@ -38,9 +38,11 @@ class Hub:
         self.service = service
         ring = 0 if service.capabilities.reliable else RING_EVENTS
         self.managers = ColocatedManagers(ManagerSettings(ring_events=ring))
+        self.publishers: dict[Bus, None] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.full: dict[Subscription, None] = {}  # those that make publishers wait
-        self._parked: list[Callable[[], None]] = []
+        self.loop = asyncio.get_running_loop()  # everybody who meets here runs in it
+        self._parked: dict[Callable[[], None], None] = {}
         self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
         self._timer: EngineTimer | None = None
         self._viewed: Batch | None = None  # the batch that subscriptions are being told of
@@ -57,8 +59,17 @@ class Hub:
             )
         self.subscriptions[subscription.name] = subscription
         if not subscription.options.is_total:
-            return dict.fromkeys(sorted(subscription.topics), 0)
+            return {topic: self.sequenced(topic) for topic in sorted(subscription.topics)}
         return self.managers.register(subscription.topics, subscription.options.weight)
+
+    def sequenced(self, topic: str) -> int:
+        """The newest number of a topic; 0 if nobody wants it ordered."""
+        place = self.managers.index.get(topic)
+        return 0 if place is None else self.managers.clock[place]
+
+    def streams(self, topics: frozenset[str]) -> dict[str, int]:
+        """How far each publisher's own stream of events has come on these topics."""
+        return {stream: nth for bus in self.publishers for stream, nth in bus.departed(topics).items()}
 
     def dismiss(self, subscription: Subscription) -> None:
         """A subscription has ended."""
@@ -72,7 +83,8 @@ class Hub:
 
     def known(self, topic: str, id: str) -> Receipt | None:
         """The receipt of an event that was published with this id before, if it is remembered."""
-        return self._ids.get((topic, id))
+        receipt = self._ids.get((topic, id))
+        return None if receipt is None or receipt.has_failed else receipt
 
     def remember(self, topic: str, id: str, receipt: Receipt) -> None:
         """Remember an id, so that a retry does not become a second event."""
@@ -95,6 +107,11 @@ class Hub:
             plain = [p for p in publications if p.topic not in index]
             self._publish_plain(plain, tuple({p.topic for p in plain}))
             flight.land(run, {seat: place for place, (seat, _) in enumerate(ordered)})
+        for seat in flight.keyed:
+            receipt = Receipt(flight, seat)
+            key = (receipt.topic, receipt.id)
+            if key in self._ids:
+                self._ids[key] = receipt.alone()
 
     def _sequence(self, publications: list[Publication]) -> Run:
         run = None
@@ -124,7 +141,7 @@ class Hub:
         source = batch if isinstance(batch, Run) else None
         if self._viewed is not batch:
             self._viewed, self._views = batch, {}
-            self._shareable = not any([p.content for p in publications])
+            self._shareable = not any([p.content for p in publications])  # noqa: C419 (faster)
         key = id(places) if places is not None else None  # a batch keeps its lists of places alive
         events = self._views.get(key) if self._shareable else None
         if events is None:
@@ -172,7 +189,11 @@ class Hub:
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""
-        self._parked.append(resume)
+        self._parked[resume] = None
+
+    def unpark(self, resume: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        self._parked.pop(resume, None)
 
     def make_room(self, subscription: Subscription) -> None:
         """A subscription is no longer full."""
@@ -190,16 +211,18 @@ class Hub:
             self._timer = None
 
 
-_hubs: WeakKeyDictionary[EventNotificationService, Hub] = WeakKeyDictionary()
+_hubs: WeakKeyDictionary[EventNotificationService, ref[Hub]] = WeakKeyDictionary()
 
 
 def hub_of(service: EventNotificationService) -> Hub:
-    """The hub in which everybody connected to this service meets."""
-    if service not in _hubs:
-        _hubs[service] = Hub(service)
-    return _hubs[service]
-
-
-def now() -> float:
-    """The publishers' clock, seconds since 1970."""
-    return time.time()
+    """The hub in which everybody connected to this service meets; it lives as long as one of them."""
+    known = _hubs.get(service)
+    hub = None if known is None else known()
+    if hub is None or (hub.loop is not asyncio.get_running_loop() and hub.loop.is_closed()):
+        hub = Hub(service)
+        _hubs[service] = ref(hub)
+    elif hub.loop is not asyncio.get_running_loop():
+        raise ConfigError(
+            "this service is in use in another event loop; open its buses in one loop, or use another name"
+        )
+    return hub

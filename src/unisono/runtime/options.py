@@ -52,11 +52,11 @@ class Options:
         for option, idle in (("deadline", None), ("where", None), ("start", "new"), ("ack", "auto")):
             if getattr(self, option) != idle:
                 raise ConfigError(f"{option}={getattr(self, option)!r}: {_LATER[option]}")
-        _number("buffer", self.buffer, whole=True)
-        _number("queue", self.queue, whole=True, least=1)
-        _number("slow_timeout", self.slow_timeout)
+        check_number("buffer", self.buffer, whole=True)
+        check_number("queue", self.queue, whole=True, least=1)
+        check_number("slow_timeout", self.slow_timeout)
         if self.max_hold is not None:
-            _number("max_hold", self.max_hold)
+            check_number("max_hold", self.max_hold)
         if self.order == "none" and (self.on_gap != "wait" or self.buffer or self.max_hold is not None):
             raise ConfigError("order='none' knows no gaps; leave out on_gap, buffer and max_hold")
         if self.name is not None and (not isinstance(self.name, str) or not self.name.strip()):
@@ -114,9 +114,14 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name}={value!r} is unknown; use one of {', '.join(allowed)}")
 
 
-def _number(name: str, value: object, *, whole: bool = False, least: float = 0) -> None:
+def check_number(
+    name: str, value: object, *, whole: bool = False, least: float = 0, positive: bool = False
+) -> None:
+    """Raise ConfigError unless `value` is a finite number, and not a truth value in disguise."""
     kinds = int if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise ConfigError(f"{name}={value!r} is not a {'whole ' if whole else ''}number")
+    if positive and not 0 < value < float("inf"):
+        raise ConfigError(f"{name}={value!r} is out of range; it is positive and finite")
     if not least <= value < float("inf"):
         raise ConfigError(f"{name}={value!r} is out of range; it is at least {least:g} and finite")

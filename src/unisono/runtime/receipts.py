@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from unisono.model.errors import BackPressureError, UnconfirmedError, UnisonoError
 from unisono.model.frames import Publication, Run
 
 FLIGHT_EVENTS_MAX = 4096
@@ -19,10 +20,11 @@ FLIGHT_EVENTS_MAX = 4096
 class Flight:
     """Publications on their way together, and who waits for their arrival."""
 
-    __slots__ = ("_waiters", "arrived", "error", "publications", "run", "seats")
+    __slots__ = ("_waiters", "arrived", "error", "keyed", "publications", "run", "seats")
 
     def __init__(self) -> None:
         self.publications: list[Publication] = []
+        self.keyed: list[int] = []  # seats of those that were given an id
         self.arrived = False
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
@@ -88,6 +90,19 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
         return {} if run is None or place is None else dict(run.entries(place))
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it will never have one."""
+        return self._flight.error is not None
+
+    def alone(self) -> Receipt:
+        """The same receipt of an arrived event, without payload and fellow passengers: cheap to remember."""
+        publication, stamp = self._flight.publications[self._seat], self.stamp
+        flight = Flight()
+        flight.publications.append(msgspec.structs.replace(publication, body=b"", headers=None))
+        flight.land(None if not stamp else _run_of_one(flight.publications, stamp))
+        return Receipt(flight, 0)
+
+    @property
     def _place(self) -> int | None:
         if self._flight.run is None:
             return None
@@ -95,3 +110,23 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
 
     def __repr__(self) -> str:
         return f"Receipt({self.topic!r}, id={self.id!r}, stamp={self.stamp})"
+
+
+def _run_of_one(publications: list[Publication], stamp: dict[str, int]) -> Run:
+    topic = publications[0].topic
+    index = {x: i for i, x in enumerate(stamp)}
+    base = [number - (x == topic) for x, number in stamp.items()]
+    return Run(0, index, base, {topic: tuple(stamp)}, publications, {topic: 1})
+
+
+def unconfirmed(receipt: Receipt | None, topic: str, events: int, timeout_s: float) -> UnisonoError:
+    """What to tell a publisher that has waited long enough: for a receipt, or for room to get one."""
+    if receipt is None:
+        return BackPressureError(
+            f"no room for an event on '{topic}' within {timeout_s:g} s; "
+            "look for a subscriber that holds everybody up"
+        )
+    return UnconfirmedError(
+        f"no confirmation for {events} event(s) on '{topic}' within {timeout_s:g} s; "
+        f"retry with id={receipt.id!r}, or look for a subscriber that holds everybody up"
+    )

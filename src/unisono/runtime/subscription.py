@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from operator import length_hint
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
 from unisono.engines.fifo import FifoSubscriber
-from unisono.engines.inputs import TICK, Notified, Received
+from unisono.engines.inputs import TICK, Input, Notified, Received
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.ens.port import Interest
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
 from unisono.model.event import Event
-from unisono.model.frames import Batch, Message, Publication, Run, Stamped
-from unisono.runtime.options import Options
+from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
+from unisono.runtime.options import Options, check_number
 from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
     from unisono.runtime.hub import Hub
     from unisono.runtime.recorder import Recorder
 
+log = logging.getLogger("unisono")
 _NO_EVENTS: Iterator[Event[Any]] = iter(())
 
 
@@ -46,7 +49,8 @@ class Subscription:
         self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
         self.lost = 0  # events declared lost by the sequencer
         self.rejected = 0  # frames that made no sense
-        self.on_end: Callable[[], object] | None = None
+        self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
+        self.on_close: Callable[[Subscription], object] | None = None
         self._hub = hub
         self._process = process
         self._recorder = recorder
@@ -61,7 +65,7 @@ class Subscription:
         self._waiters: list[asyncio.Future[None]] = []
         self._missed = 0
         self._slow_timer: asyncio.TimerHandle | None = None
-        self._taken = 0  # events taken by the application, to tell slow from stuck
+        self._taken = 0  # events that have left the queue, to tell slow from stuck
         self._closed = False
         self._error: UnisonoError | None = None
 
@@ -82,18 +86,25 @@ class Subscription:
             raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
         if self._interest is not None:
             return
+        if self.on_open is not None:
+            self.on_open(self)
+        self._early = []
         # Listen first: what is sequenced between the two is held by the engine or older than its floor.
-        self._interest = await self._hub.service.subscribe(self.topics, self._notify)
+        interest = await self._hub.service.subscribe(self.topics, self._notify)
         try:
+            if self._closed:
+                raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
             floors = self._hub.admit(self)
         except BaseException:
-            await self._hub.service.unsubscribe(self._interest)
-            self._interest = None
+            await self._hub.service.unsubscribe(interest)
             raise
+        self._interest = interest
         if self.options.is_total:
             self._engine = Subscriber(self.name, floors, self._settings)
         elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
-            self._engine = FifoSubscriber(self.name, self.topics, self._settings)
+            self._engine = FifoSubscriber(
+                self.name, self.topics, self._settings, self._hub.streams(self.topics)
+            )
         if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
             self._timer = EngineTimer(self._engine, self._tick)
         for topic, floor in floors.items():
@@ -114,29 +125,39 @@ class Subscription:
             return
         self._closed = True
         self._end()
-        if self._interest is not None:
-            await self._hub.service.unsubscribe(self._interest)
-            for topic in sorted(self.topics):
-                self._record(Kind.UNSUBSCRIBED, topic=topic)
         self._queue.clear()
         self._size = 0
         self._current = _NO_EVENTS
         self._wake()
+        if self.on_close is not None:
+            self.on_close(self)
+        if self._interest is not None:
+            for topic in sorted(self.topics):
+                self._record(Kind.UNSUBSCRIBED, topic=topic)
+            await self._hub.service.unsubscribe(self._interest)
 
     def _end(self) -> None:
         """Owe and be owed nothing any more; what is queued stays for the application."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._slow_timer is not None:
             self._slow_timer.cancel()
+            self._slow_timer = None
         self._hub.dismiss(self)
-        if self.on_end is not None:
-            self.on_end()
 
     @property
     def waiting(self) -> int:
         """Events that wait for the application."""
-        return self._size
+        return self._size + length_hint(self._current)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether events that have been sequenced are still on their way to this subscription."""
+        if not isinstance(self._engine, Subscriber) or self._error is not None or self._closed:
+            return False
+        reached, sequenced = self._engine.reached, self._hub.sequenced
+        return any(reached[topic] < sequenced(topic) for topic in self.topics)
 
     def is_idle(self, lanes: int = 1) -> bool:
         """Whether the application has taken everything and all its lanes wait for more."""
@@ -150,8 +171,7 @@ class Subscription:
         if self._early is not None:
             self._early.append(frame)
         elif self._engine is not None:
-            loop = asyncio.get_running_loop()
-            self._carry_out(self._engine.handle(Notified(frame), loop.time()))  # type: ignore[arg-type]
+            self._handle(Notified(frame))  # type: ignore[arg-type]
         elif isinstance(frame, Batch):
             everything = frame.by_topic.keys() <= self.topics
             self._put(self._views(frame, None if everything else frame.places(self.topics)))
@@ -159,16 +179,28 @@ class Subscription:
             self._put([self._event(frame)])
         elif isinstance(frame, Stamped):
             self._put([self._event(frame.publication, frame.entries)])
+        elif not isinstance(frame, Heartbeat):
+            self.rejected += 1
+
+    def _handle(self, input: Input) -> None:
+        """Let the engine take an input; one that makes it stumble is rejected like any other nonsense."""
+        assert self._engine is not None
+        try:
+            effects = self._engine.handle(input, asyncio.get_running_loop().time())
+        except Exception:
+            self.rejected += 1
+            log.exception("subscription '%s' could not make sense of %.200r", self.name, input)
+            return
+        self._carry_out(effects)
 
     def receive(self, message: Message) -> None:
         """A message from the managers for this subscription."""
         if self._engine is not None and self._error is None and not self._closed:
-            now = asyncio.get_running_loop().time()
-            self._carry_out(self._engine.handle(Received("", message), now))
+            self._handle(Received("", message))
 
     def _tick(self) -> None:
         if self._engine is not None and self._error is None and not self._closed:
-            self._carry_out(self._engine.handle(TICK, asyncio.get_running_loop().time()))
+            self._handle(TICK)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -204,29 +236,28 @@ class Subscription:
         if type_ is Any and not self._missed:
             return self._hub.views(batch, places)
         chosen = range(len(publications)) if places is None else places
-        events: list[Event[Any]] = [Event(publications[i], source, i, _type=type_) for i in chosen]
-        if self._missed and events:
-            events[0].missed, self._missed = self._missed, 0
-        return events
+        return [Event(publications[i], source, i, _type=type_) for i in chosen]
 
     def _event(
         self, publication: Publication, entries: dict[str, int] | None = None, in_order: bool = True
     ) -> Event[Any]:
         stamp = entries if self.options.is_total else None
-        event: Event[Any] = Event(publication, stamp, 0, in_order, self._missed, _type=self.options.type)
-        self._missed = 0
-        return event
+        return Event(publication, stamp, 0, in_order, _type=self.options.type)
 
     # The queue.
 
     def _put(self, events: list[Event[Any]]) -> None:
-        if not events:
+        if not events or self._error is not None:
             return
+        missed = self._missed  # before these; what is dropped of them was missed by the next
         room = self.options.queue - self._size
         if len(events) > room and self.options.slow != "wait":
             if self.options.slow == "fail":
                 self._fail(
-                    SlowConsumerError(f"'{self.name}' has {self._size} events waiting and slow='fail'")
+                    SlowConsumerError(
+                        f"'{self.name}' has {self.waiting} events waiting and slow='fail'; "
+                        "take them faster, or allow a longer queue="
+                    )
                 )
                 return
             for event in events[max(0, room) :]:
@@ -234,12 +265,15 @@ class Subscription:
             events = events[: max(0, room)]
             if not events:
                 return
+        if missed:
+            events[0].missed = missed  # nobody shares a view with whoever has missed something
+            self._missed -= missed
         self._queue.append(events)
         self._size += len(events)
         if self._size >= self.options.queue and self.options.slow == "wait":
             self._hub.full[self] = None
             if self._slow_timer is None:
-                self._watch(self._taken)
+                self._watch(self._progress)
         self._wake()
 
     def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
@@ -250,6 +284,11 @@ class Subscription:
             Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
         )
 
+    @property
+    def _progress(self) -> int:
+        """How many events the application has taken since it opened."""
+        return self._taken - length_hint(self._current)
+
     def _watch(self, taken: int) -> None:
         loop = asyncio.get_running_loop()
         self._slow_timer = loop.call_later(self.options.slow_timeout, self._too_slow, taken)
@@ -258,13 +297,14 @@ class Subscription:
         self._slow_timer = None
         if self not in self._hub.full:
             return
-        if self._taken > taken:
-            self._watch(self._taken)
+        if self._progress > taken:
+            self._watch(self._progress)
             return
         seconds = self.options.slow_timeout
         self._fail(
             SlowConsumerError(
-                f"'{self.name}' took no event for {seconds:g} s while {self._size} waited and publishers with them"
+                f"'{self.name}' took no event for {seconds:g} s while {self.waiting} waited and publishers with them; "
+                "take them faster, or choose slow='drop'"
             )
         )
 
@@ -313,8 +353,11 @@ class Subscription:
 
     async def _iterate(self) -> AsyncIterator[Event[Any]]:
         while True:
-            for event in self._current:  # kept in self: a loop that breaks can be taken up again
+            current = self._current  # kept in self: a loop that breaks can be taken up again
+            for event in current:
                 yield event
+            if self._current is not current:
+                continue  # somebody else took events while we were away
             batch = self._next_batch()
             if batch is not None:
                 self._current = iter(batch)
@@ -326,8 +369,12 @@ class Subscription:
             self._record_delivery(event)
             yield event
 
-    async def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
+    def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
         """Events many at a time, as they come: at least one, at most `limit`."""
+        check_number("limit", limit, whole=True, least=1)
+        return self._batches(limit)
+
+    async def _batches(self, limit: int) -> AsyncIterator[list[Event[Any]]]:
         while True:
             batch = [event for _, event in zip(range(limit), self._current, strict=False)]
             if batch:
@@ -343,6 +390,8 @@ class Subscription:
 
     async def get_one(self, timeout: float | None = None) -> Event[Any]:
         """The next event; TimeoutError if none comes within `timeout` seconds."""
+        if timeout is not None:
+            check_number("timeout", timeout)
         async with asyncio.timeout(timeout):
             while True:
                 for event in self._current:

@@ -19,7 +19,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import ConfigError
 from unisono.model.event import Event
-from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run
+from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
 from unisono.runtime.receipts import Flight, Receipt
 from unisono.runtime.timer import EngineTimer
 
@@ -66,6 +66,17 @@ class Hub:
         """The newest number of a topic; 0 if nobody wants it ordered."""
         place = self.managers.index.get(topic)
         return 0 if place is None else self.managers.clock[place]
+
+    def is_invented(self, frame: object) -> bool:
+        """Whether a frame claims numbers that nobody here has given."""
+        match frame:
+            case Run(index=index):
+                return index is not self.managers.index
+            case Stamped(entries=entries):
+                return any(number > self.sequenced(topic) for topic, number in entries.items())
+            case Heartbeat(topic=topic, newest=newest):
+                return newest > self.sequenced(topic)
+        return False
 
     def streams(self, topics: frozenset[str]) -> dict[str, int]:
         """How far each publisher's own stream of events has come on these topics."""

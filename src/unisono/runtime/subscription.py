@@ -19,7 +19,7 @@ from unisono.ens.port import Interest
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
 from unisono.model.event import Event
-from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
+from unisono.model.frames import Batch, Heartbeat, Message, Notification, Publication, Run, Stamped
 from unisono.runtime.options import Options, check_number
 from unisono.runtime.timer import EngineTimer
 
@@ -171,7 +171,7 @@ class Subscription:
         if self._early is not None:
             self._early.append(frame)
         elif self._engine is not None:
-            self._handle(Notified(frame))  # type: ignore[arg-type]
+            self._take_in(frame)
         elif isinstance(frame, Batch):
             everything = frame.by_topic.keys() <= self.topics
             self._put(self._views(frame, None if everything else frame.places(self.topics)))
@@ -180,6 +180,17 @@ class Subscription:
         elif isinstance(frame, Stamped):
             self._put([self._event(frame.publication, frame.entries)])
         elif not isinstance(frame, Heartbeat):
+            self.rejected += 1
+
+    def _take_in(self, frame: object) -> None:
+        """Let the engine have a frame, unless it cannot be one of ours."""
+        try:
+            is_ours = isinstance(frame, Notification) and not self._hub.is_invented(frame)
+        except Exception:  # it has the right name and the wrong insides
+            is_ours = False
+        if is_ours:
+            self._handle(Notified(frame))  # type: ignore[arg-type]
+        else:
             self.rejected += 1
 
     def _handle(self, input: Input) -> None:

@@ -286,7 +286,7 @@ def test_a_history_that_cannot_be_written_is_refused_or_ended(tmp_path, caplog):
     async def main():
         for bad in (tmp_path, tmp_path / "file" / "history"):
             bus = unisono.connect(record=bad)
-            with pytest.raises(ConfigError, match="cannot record to .*choose another path"):
+            with pytest.raises(ConfigError, match=r"cannot record to .*choose another path"):
                 async with bus:
                     pass
         bus = unisono.connect(record="/dev/full")

@@ -70,7 +70,7 @@ def test_forward_mode_publishes_tells_the_publisher_and_frees_the_buffers():
     assert effects == [
         Announce(("T2",), Stamped(publication("T2"), 0, entries)),
         Send("p", Sequenced("T2", id, 0, entries)),
-        Send("manager/T2", Done("T2", id, 0, entries)),
+        Send("manager/T2", Done(Stamped(publication("T2"), 0, entries))),
     ]
 
 
@@ -79,7 +79,7 @@ def test_return_mode_gives_the_stamp_back_instead():
     effects = manager("T1", RETURN).handle(fill("T2", {"T2": 1}, ("T1",)), 0.0)
     assert effects == [
         Send("p", Completed("T2", id, 0, entries)),
-        Send("manager/T2", Done("T2", id, 0, entries)),
+        Send("manager/T2", Done(Stamped(publication("T2"), 0, entries))),
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_repeated_create_in_flight_is_met_with_silence():
 def test_a_repeated_create_is_acknowledged_again_and_never_renumbered():
     low, id, entries = manager("T3"), EventId("p", 0, 1), {"T3": 1, "T2": 0, "T1": 0}
     low.handle(create("T3"), 0.0)
-    low.handle(Received("manager/T1", Done("T3", id, 0, entries)), 0.0)
+    low.handle(Received("manager/T1", Done(Stamped(publication("T3"), 0, entries))), 0.0)
     assert low.handle(create("T3"), 0.0) == [Send("p", Sequenced("T3", id, 0, entries))]
     assert low.number == 1
 
@@ -137,7 +137,7 @@ def test_an_event_acknowledged_before_its_done_arrives_leaves_nothing_behind():
     low.handle(create("T3", 1), 0.0)
     low.handle(create("T3", 2, acknowledged=2), 0.0)  # the publisher has heard of 1 before its own manager
     for n in (1, 2):
-        low.handle(Received("manager/T1", Done("T3", EventId("p", 0, n), 0, {"T3": n})), 0.0)
+        low.handle(Received("manager/T1", Done(Stamped(publication("T3", n), 0, {"T3": n}))), 0.0)
     assert [n for n, _ in low.seen["p", 0].state()[1]] == [2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine_kit import publication
 
 from unisono.engines.effects import Acknowledge, Announce, Reject, Send
-from unisono.engines.inputs import TICK, Publish, Received
+from unisono.engines.inputs import Publish, Received, Suspected
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.model.frames import Completed, Create, Sequenced, Stamped
 from unisono.model.ids import EventId
@@ -74,7 +74,7 @@ def test_a_lane_may_hold_many_topics():
 
 
 def test_what_is_not_for_a_publisher_is_rejected():
-    (reject,) = Publisher().handle(TICK, 0.0)
+    (reject,) = Publisher().handle(Suspected("node"), 0.0)
     assert isinstance(reject, Reject)
 
 

@@ -6,8 +6,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from unisono.engines.takeover.control import Control
 from unisono.model.errors import UnisonoError
-from unisono.model.frames import Message, Notification, Run, Sequenced, Stamped
+from unisono.model.frames import Entries, Message, Notification, Run, Sequenced, Stamped
+from unisono.model.lanes import LaneRecord
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -22,6 +24,24 @@ class Announce(msgspec.Struct, frozen=True):
 
     topics: tuple[str, ...]
     notification: Notification
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """Subscribe to these topics at the event notification service, before anything that follows."""
+
+    topics: tuple[str, ...]
+
+
+class Ignore(msgspec.Struct, frozen=True):
+    """Unsubscribe from these topics at the event notification service."""
+
+    topics: tuple[str, ...]
+
+
+class Admit(msgspec.Struct, frozen=True):
+    """From these numbers on the application is owed these topics."""
+
+    floors: Entries
 
 
 class Deliver(msgspec.Struct, frozen=True):
@@ -76,6 +96,46 @@ class Fail(msgspec.Struct, frozen=True):
     error: UnisonoError
 
 
+class Append(msgspec.Struct, frozen=True):
+    """Store a record at the end of a lane; refused if the lane's last sequence is not `expected`."""
+
+    lane: str
+    record: LaneRecord
+    expected: int | None  # None: wherever the end is
+
+
+class Read(msgspec.Struct, frozen=True):
+    """Read a lane from its first record to its last."""
+
+    lane: str
+
+
+class Decide(msgspec.Struct, frozen=True):
+    """Put this in place of the control record, if that is still the one of the version before."""
+
+    control: Control
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Read the control record."""
+
+
 Effect: TypeAlias = (
-    Send | Announce | Deliver | DeliverRun | Acknowledge | AcknowledgeRun | Drop | Lose | Reject | Fail
+    Append
+    | Read
+    | Decide
+    | Look
+    | Send
+    | Announce
+    | Listen
+    | Ignore
+    | Admit
+    | Deliver
+    | DeliverRun
+    | Acknowledge
+    | AcknowledgeRun
+    | Drop
+    | Lose
+    | Reject
+    | Fail
 )

@@ -6,7 +6,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from unisono.engines.takeover.control import Control
 from unisono.model.frames import Message, Notification, Publication
+from unisono.model.lanes import LaneRecord
 
 
 class Publish(msgspec.Struct, frozen=True):
@@ -22,15 +24,52 @@ class Received(msgspec.Struct, frozen=True):
     message: Message
 
 
+class Change(msgspec.Struct, frozen=True):
+    """The application wants more topics, or fewer."""
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
 class Notified(msgspec.Struct, frozen=True):
     """The event notification service brought this: late, twice, out of order or never, as it pleases."""
 
     notification: Notification
 
 
+class Controlled(msgspec.Struct, frozen=True):
+    """The control record, as it is now or was a while ago; versions in between may have been skipped."""
+
+    control: Control
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """An append was stored at this sequence, or refused. A lost one is never heard of."""
+
+    lane: str
+    record: LaneRecord
+    sequence: int | None
+
+
+class ReadBack(msgspec.Struct, frozen=True):
+    """A lane, from its first record that is kept to its last, whose sequence is `tail`."""
+
+    lane: str
+    records: tuple[LaneRecord, ...]
+    tail: int
+
+
+class Suspected(msgspec.Struct, frozen=True):
+    """Somebody believes that a node is dead, rightly or not."""
+
+    node: str
+
+
 class Tick(msgspec.Struct, frozen=True):
     """The time that `next_timer` named has come."""
 
 
-Input: TypeAlias = Publish | Received | Notified | Tick
+Input: TypeAlias = (
+    Publish | Change | Received | Notified | Controlled | Appended | ReadBack | Suspected | Tick
+)
 TICK = Tick()

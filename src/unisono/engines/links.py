@@ -100,7 +100,7 @@ class _Link:
 class Links:
     """An engine behind reliable FIFO links."""
 
-    def __init__(self, engine: Engine, settings: LinkSettings = LinkSettings()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, engine: Engine, settings: LinkSettings = LinkSettings()) -> None:
         self.engine = engine
         self.settings = settings
         self.peers: dict[str, _Link] = {}

@@ -11,22 +11,12 @@ from typing import TypeAlias
 import msgspec
 
 from unisono.model.errors import FrameError
-from unisono.model.frames import (
-    Completed,
-    Create,
-    Done,
-    Fill,
-    Heartbeat,
-    Nack,
-    Repair,
-    Sequenced,
-    Stamped,
-)
+from unisono.model.frames import EpochNotice, Heartbeat, Message, Stamped
 
 VERSION = 1
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 
-Frame: TypeAlias = Stamped | Heartbeat | Create | Fill | Sequenced | Completed | Done | Nack | Repair
+Frame: TypeAlias = Stamped | Heartbeat | EpochNotice | Message
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)

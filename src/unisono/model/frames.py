@@ -179,18 +179,52 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, tag="completed"):
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     """Last manager to the topic's own: the event has left, its buffers can go."""
 
-    topic: str
-    id: EventId
+    event: Stamped
+
+
+class Registration(msgspec.Struct, frozen=True, array_like=True):
+    """What a subscriber held at its `version`; a later version replaces an earlier one."""
+
+    subscriber: str
+    version: int
+    topics: tuple[str, ...]  # sorted
+    weight: int = 1
+
+
+class Join(msgspec.Struct, frozen=True, array_like=True, tag="join"):
+    """Climbs like an event, takes no number: register me, and tell how far each topic is."""
+
+    registration: Registration
+    new: tuple[str, ...]  # the topics being joined; the registration names the old ones too
     epoch: int
-    entries: Entries
+    reached: Entries
+    rest: tuple[str, ...]
+
+
+class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
+    """Last manager to the subscriber: from these numbers on you are owed everything."""
+
+    version: int
+    new: tuple[str, ...]
+    epoch: int
+    reached: Entries
+
+
+class EpochNotice(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
+    """On every topic: an epoch has begun. Each topic went up to its number before it, without its voids."""
+
+    epoch: int
+    numbers: Entries
+    voids: dict[str, tuple[tuple[int, int], ...]] = {}  # topic -> ranges of numbers that do not exist
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):
-    """Subscriber to the manager that emits a topic: I have not got these numbers."""
+    """Subscriber to whoever keeps a topic's ring: I have not got these numbers, nor epochs after mine."""
 
     topic: str
     subscriber: str
     numbers: tuple[int, ...]
+    epoch: int = 0
 
 
 class Repair(msgspec.Struct, frozen=True, array_like=True, tag="repair"):
@@ -200,6 +234,7 @@ class Repair(msgspec.Struct, frozen=True, array_like=True, tag="repair"):
     events: tuple[Stamped, ...]
     gone: tuple[int, ...]
     newest: int
+    epochs: tuple[EpochNotice, ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="heartbeat"):
@@ -210,5 +245,55 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="heartbeat"):
     newest: int
 
 
-Message: TypeAlias = Create | Fill | Sequenced | Completed | Done | Nack | Repair
-Notification: TypeAlias = Stamped | Run | Heartbeat | Publication | Batch
+class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="prepare"):
+    """Whoever plans an epoch to every node: take no new events, let those under way finish, tell me."""
+
+    epoch: int
+    planner: str
+
+
+class Prepared(msgspec.Struct, frozen=True, array_like=True, tag="prepared"):
+    """A node to whoever plans an epoch: nothing of mine is under way."""
+
+    epoch: int
+    node: str
+
+
+class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
+    """To a node: please plan an epoch. Stale after `epoch`."""
+
+    epoch: int
+    wants: tuple[str, ...] = ()  # topics that a subscriber wants on one path
+    rank: tuple[str, ...] = ()  # a better rank; empty: as it is
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
+    """A subscriber to a node, now and then: I am alive and hold these topics at this version."""
+
+    registration: Registration
+
+
+class Routed(msgspec.Struct, frozen=True, array_like=True, tag="routed"):
+    """To a node, for the manager of a topic that lives there."""
+
+    topic: str
+    message: Create | Fill | Done | Join | Nack
+
+
+Message: TypeAlias = (
+    Create
+    | Fill
+    | Sequenced
+    | Completed
+    | Done
+    | Join
+    | Joined
+    | Nack
+    | Repair
+    | Prepare
+    | Prepared
+    | Replan
+    | Report
+    | Routed
+)
+Notification: TypeAlias = Stamped | Run | Heartbeat | Publication | Batch | EpochNotice

@@ -48,6 +48,9 @@ def show_notification(notification: Notification) -> str:
             return f"heartbeat {topic} newest #{newest}"
         case Publication():
             return show_publication(notification)
+        case frames.EpochNotice(epoch, numbers, voids):
+            missing = "".join(f" void {t} {a}-{b}" for t, ranges in sorted(voids.items()) for a, b in ranges)
+            return f"epoch {epoch} after {show_entries(numbers)}{missing}"
     return "batch of " + "; ".join(show_publication(p) for p in notification.publications)
 
 
@@ -63,8 +66,8 @@ def show_message(message: Message) -> str:
             return f"sequenced {id} on {topic} {show_entries(entries)}"
         case frames.Completed(topic, id, _, entries):
             return f"completed {id} on {topic} {show_entries(entries)}"
-        case frames.Done(topic, id, _, entries):
-            return f"done {id} on {topic} {show_entries(entries)}"
+        case frames.Done(event):
+            return f"done {event.publication.id} on {event.topic} {show_entries(event.entries)}"
         case frames.Nack(topic, subscriber, numbers):
             return f"nack {show_numbers(topic, numbers)} for {subscriber}"
         case frames.Repair(topic, events, gone, newest):

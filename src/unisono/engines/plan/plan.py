@@ -60,6 +60,21 @@ class Plan:
             path = self._paths[topic] = self._climb(topic)
         return path
 
+    def path_to(self, topic: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        """The road of the topic's events when these topics above it (in rank order) must stamp them."""
+        if above == self.above(topic):
+            return self.path(topic)
+        climb = self.climb(topic)
+        return climb[: climb.index(above[0]) + 1] if above else (topic,)
+
+    def climb(self, topic: str) -> tuple[str, ...]:
+        """Every topic from this one up to the root of its tree."""
+        climb = [topic]
+        _look_up(self._above, topic)
+        while (parent := self.parent[climb[-1]]) is not None:
+            climb.append(parent)
+        return tuple(climb)
+
     def above(self, topic: str) -> tuple[str, ...]:
         """The topics it conflicts with that rank above it, in rank order."""
         return _look_up(self._above, topic)

@@ -8,3 +8,8 @@ _PREFIX = "manager/"
 def manager_address(topic: str) -> str:
     """The address of the manager of `topic`."""
     return _PREFIX + topic
+
+
+def topic_of(address: str) -> str | None:
+    """The topic whose manager has this address; None if it is not a manager's."""
+    return address.removeprefix(_PREFIX) if address.startswith(_PREFIX) else None

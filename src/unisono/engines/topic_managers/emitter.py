@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from unisono.engines.effects import Announce, Effect
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.frames import Heartbeat, Nack, Repair, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 
 
 class Emitter:
@@ -33,13 +33,31 @@ class Emitter:
         ring.append(number, event)
         self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
 
-    def repair(self, nack: Nack) -> Repair:
+    def restore(self, topic: str, events: list[Stamped], newest: int, epoch: int, now: float) -> None:
+        """Begin an epoch with what is stored of a topic, in order of numbers; what is older is gone."""
+        self.epoch = epoch
+        if not self.settings.ring_events:
+            return
+        oldest = events[0].number if events else newest + 1
+        ring = self.rings[topic] = Ring(self.settings.ring_events, oldest - 1)
+        for event in events:
+            ring.append(event.number, lambda event=event: event)  # type: ignore[misc]
+        ring.newest = max(ring.newest, newest)
+        self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
+
+    def forget(self, epoch: int) -> None:
+        """Keep nothing, tell nothing."""
+        self.epoch = epoch
+        self.rings.clear()
+        self._beats.clear()
+
+    def repair(self, nack: Nack, epochs: tuple[EpochNotice, ...] = ()) -> Repair:
         """What can still be said about the numbers somebody misses."""
         ring = self.rings.get(nack.topic)
         if ring is None:
-            return Repair(nack.topic, (), (), 0)
+            return Repair(nack.topic, (), (), 0, epochs)
         found, gone = ring.find(nack.numbers)
-        return Repair(nack.topic, found, gone, ring.newest)
+        return Repair(nack.topic, found, gone, ring.newest, epochs)
 
     def heartbeats(self, now: float) -> list[Effect]:
         """Tell the newest numbers of topics that have been silent."""

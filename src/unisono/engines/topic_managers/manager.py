@@ -5,6 +5,7 @@ The rule (papers 000 figures 4 and 5, 001; corrected):
     CREATE  number the event; copy in what is known of lower-ranked topics of its group; send it up the path
     FILL    if this topic is in the event's group: learn from the stamp how far the lower topics are,
             write this topic's current number, without taking one; pass it on
+    JOIN    climbs the same way and takes no number: register the subscriber, learn from it as from a stamp
     end     of the path: publish the event, tell its publisher, free the buffers of its own manager
 
 Managers on the path that share no subscribers with the topic pass events on untouched: they keep chains from
@@ -14,35 +15,66 @@ A request is idempotent by (publisher, incarnation, n). Links are FIFO and lose 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from unisono.engines.effects import Announce, Effect, Reject, Send
 from unisono.engines.inputs import Input, Received, Tick
 from unisono.engines.plan import Plan
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.emitter import Emitter
+from unisono.engines.topic_managers.registry import Registry
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
-from unisono.model.frames import Completed, Create, Done, Entries, Fill, Nack, Publication, Sequenced, Stamped
+from unisono.model.frames import (
+    Completed,
+    Create,
+    Done,
+    Entries,
+    Fill,
+    Join,
+    Joined,
+    Nack,
+    Publication,
+    Registration,
+    Sequenced,
+    Stamped,
+)
 
 
 class TopicManager:
-    """The manager of one topic, on a fixed plan."""
+    """The manager of one topic, for one epoch of the plan; subscriptions may join at any time."""
 
-    def __init__(self, topic: str, plan: Plan, settings: ManagerSettings = ManagerSettings()) -> None:  # noqa: B008 (frozen)
+    def __init__(
+        self,
+        topic: str,
+        plan: Plan,
+        settings: ManagerSettings = ManagerSettings(),
+        numbers: Mapping[str, int] | None = None,
+    ) -> None:
+        """Start where the last epoch ended: `numbers` says how far each topic went."""
+        numbers = numbers or {}
         self.topic = topic
         self.plan = plan
         self.settings = settings
-        self.path = plan.path(topic)
-        self.above = plan.above(topic)
-        self.below = plan.below(topic)
-        self.number = 0  # the newest number taken on this topic
-        self.lower: dict[str, int] = dict.fromkeys(
-            self.below, 0
-        )  # how far lower-ranked topics are known to be
+        self.climb = plan.climb(topic)
+        self.number = numbers.get(topic, 0)  # the newest number taken on this topic
+        self.lower: dict[str, int] = {}  # how far lower-ranked topics are known to be
+        self.group: frozenset[str] = frozenset()
+        self.registry = Registry(topic)
         self.seen: dict[tuple[str, int], Seen] = {}
+        self.under_way = 0  # events numbered here that have not left the last manager
         self.emitter = Emitter(settings, plan.epoch)
+        self._grow(plan.group[topic], numbers)
+
+    def _grow(self, group: frozenset[str], numbers: Mapping[str, int]) -> None:
+        """More topics share subscribers with this one; within an epoch they never become fewer."""
+        self.group |= group
+        self.above = tuple(x for x in reversed(self.climb[1:]) if x in self.group)
+        self.below = tuple(sorted(self.group.difference(self.climb)))
+        self.path = self.plan.path_to(self.topic, self.above)
+        for x in self.below:
+            self.lower.setdefault(x, numbers.get(x, 0))
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -51,8 +83,10 @@ class TopicManager:
                 return self._create(create, now)
             case Received(_, Fill() as fill):
                 return self._fill(fill, now)
-            case Received(_, Done() as done):
-                self._finish(Sequenced(done.topic, done.id, done.epoch, done.entries))
+            case Received(_, Join() as join):
+                return self._join(join)
+            case Received(_, Done(event)):
+                self._finish(event)
                 return []
             case Received(_, Nack() as nack):
                 return [Send(nack.subscriber, self.emitter.repair(nack))]
@@ -74,10 +108,17 @@ class TopicManager:
         seen.forget_below(create.acknowledged)
         if not seen.admit(publication.n):
             known = seen.answer(publication.n)
-            return [] if known is None else [Send(publication.publisher, known)]
+            return [] if known is None else [Send(publication.publisher, self._answer(known))]
         self.number += 1
+        self.under_way += 1
         entries = {self.topic: self.number} | self.known_below()
         return self._pass_on(publication, entries, self.above, self.path[1:], now)
+
+    def _answer(self, known: Sequenced) -> Sequenced | Completed:
+        """In return mode the stamp once more: the first answer may still be under way on another link."""
+        if self.settings.mode == "forward":
+            return known
+        return Completed(known.topic, known.id, known.epoch, known.entries)
 
     def _fill(self, fill: Fill, now: float) -> list[Effect]:
         if fill.epoch != self.plan.epoch:
@@ -121,19 +162,47 @@ class TopicManager:
             effects.append(Send(publication.publisher, Sequenced(topic, id, stamped.epoch, entries)))
         else:
             effects.append(Send(publication.publisher, Completed(topic, id, stamped.epoch, entries)))
-        if topic == self.topic:
-            self._finish(Sequenced(topic, id, stamped.epoch, entries))
+        if topic == self.topic and not self.settings.stored:
+            self._finish(stamped)
         else:
-            effects.append(Send(manager_address(topic), Done(topic, id, stamped.epoch, entries)))
+            effects.append(Send(manager_address(topic), Done(stamped)))
         return effects
 
-    def _finish(self, sequenced: Sequenced) -> None:
-        seen = self.seen.get((sequenced.id.publisher, sequenced.id.incarnation))
+    def _finish(self, event: Stamped) -> None:
+        self.under_way -= 1
+        id = event.publication.id
+        seen = self.seen.get((id.publisher, id.incarnation))
         if seen is not None:
-            seen.finish(sequenced)
+            seen.finish(Sequenced(event.topic, id, event.epoch, event.entries))
+
+    def _join(self, join: Join) -> list[Effect]:
+        """Register the subscriber and pass on how far this topic is; no number is taken."""
+        registration, reached = join.registration, dict(join.reached)
+        if join.epoch != self.plan.epoch:
+            return [Reject(FrameError(f"a join of epoch {join.epoch} in epoch {self.plan.epoch}"))]
+        if self.topic in registration.topics:
+            self.register(registration)
+            self.learn(reached)
+            reached[self.topic] = self.number
+        if join.rest:
+            onward = Join(registration, join.new, join.epoch, reached, join.rest[1:])
+            return [Send(manager_address(join.rest[0]), onward)]
+        return [Send(registration.subscriber, Joined(registration.version, join.new, join.epoch, reached))]
+
+    def register(self, registration: Registration) -> None:
+        """Take in what a subscriber holds; topics that now share enough subscribers join the group."""
+        self.registry.add(registration)
+        self._grow(self.registry.conflicts(self.settings.threshold), {})
+
+    def remember(self, sequenced: Sequenced) -> None:
+        """An event of an earlier epoch: should its publisher ask again, answer the same."""
+        self._seen_of(sequenced.id.publisher, sequenced.id.incarnation).recall(sequenced)
 
     def _seen(self, publication: Publication) -> Seen:
-        key = (publication.publisher, publication.incarnation)
+        return self._seen_of(publication.publisher, publication.incarnation)
+
+    def _seen_of(self, publisher: str, incarnation: int) -> Seen:
+        key = (publisher, incarnation)
         if key not in self.seen:
             self.seen[key] = Seen(self.settings.seen_max)
         return self.seen[key]
@@ -150,6 +219,7 @@ class TopicManager:
         twin.__dict__.update(self.__dict__)
         twin.lower = dict(self.lower)
         twin.seen = {k: v.copy() for k, v in self.seen.items()}
+        twin.registry = self.registry.copy()
         twin.emitter = self.emitter.copy()
         return twin
 
@@ -157,6 +227,8 @@ class TopicManager:
         """Equal exactly when two managers would behave alike from now on."""
         return (
             self.number,
+            self.under_way,
+            self.registry.state(),
             tuple(sorted(self.lower.items())),
             tuple(sorted((k, v.state()) for k, v in self.seen.items())),
             self.emitter.state(),

@@ -35,6 +35,11 @@ class Missing:
             if upto is not None and number > upto:
                 self.learn(topic, number, upto, now)
 
+    def ask(self, topic: str, now: float) -> None:
+        """Ask about a topic soon, whether or not a number of it is missing."""
+        if topic not in self._asks:
+            self._asks[topic] = (now + self.settings.nack_delay_s, self.settings.nack_retry_s)
+
     def due(self, now: float) -> list[str]:
         """The topics to ask about now; each is asked about again after a longer pause."""
         topics = [topic for topic, (when, _) in self._asks.items() if when <= now]

@@ -14,10 +14,13 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 from unisono.engines.effects import Acknowledge, Announce, Effect, Reject, Send
-from unisono.engines.inputs import Input, Publish, Received
+from unisono.engines.inputs import Controlled, Input, Publish, Received, Tick
+from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.model.errors import FrameError
-from unisono.model.frames import Completed, Create, Publication, Sequenced, Stamped
+from unisono.model.frames import Completed, Create, Publication, Routed, Sequenced, Stamped
+
+UNDER_WAY_MAX = 512  # events without an answer; nodes remember more than that of each publisher
 
 
 def own_lane(topic: str) -> str:
@@ -28,9 +31,14 @@ def own_lane(topic: str) -> str:
 class Publisher:
     """One life of one publisher."""
 
-    def __init__(self, *, causal: bool = False, lane: Callable[[str], str] = own_lane) -> None:
+    def __init__(
+        self, *, causal: bool = False, lane: Callable[[str], str] = own_lane, resend_s: float = 1.0
+    ) -> None:
         self.causal = causal
         self.lane = lane
+        self.resend_s = resend_s
+        self.control: Control | None = None  # who owns which topic, where nodes do
+        self.resend_at: float | None = None
         self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
         self.waiting: deque[Publication] = deque()  # held back by `causal`
 
@@ -39,16 +47,20 @@ class Publisher:
         match input:
             case Publish(publications):
                 self.waiting.extend(publications)
-                return self._send()
+                return self._send(now)
+            case Controlled(control):
+                return self._controlled(control, now)
+            case Tick():
+                return self._resend(now)
             case Received(_, Sequenced() as sequenced):
-                return self._sequenced(sequenced)
+                return self._sequenced(sequenced, now)
             case Received(_, Completed() as completed):
-                return self._completed(completed)
+                return self._completed(completed, now)
         return [Reject(FrameError(f"a publisher cannot use {type(input).__name__}"))]
 
     def next_timer(self) -> float | None:
-        """Links repeat what is lost; the publisher itself never does."""
-        return None
+        """When to ask again. Links repeat what the network loses; what a node loses only we can repeat."""
+        return self.resend_at
 
     def may_send(self, publication: Publication) -> bool:
         """Whether nothing that this publication must follow is still on its way."""
@@ -57,27 +69,48 @@ class Publisher:
         lane = self.lane(publication.topic)
         return all(self.lane(p.topic) == lane for p in self.outgoing.values())
 
-    def _send(self) -> list[Effect]:
+    def _send(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self.waiting and self.may_send(self.waiting[0]):
+        while self.waiting and len(self.outgoing) < UNDER_WAY_MAX and self.may_send(self.waiting[0]):
             publication = self.waiting.popleft()
             self.outgoing[publication.n] = publication
-            acknowledged = next(iter(self.outgoing))  # sent in order of n, so the first is the lowest
-            effects.append(Send(manager_address(publication.topic), Create(publication, acknowledged)))
+            effects.append(self._create(publication))
+        if self.control is not None:
+            self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
         return effects
 
-    def _sequenced(self, sequenced: Sequenced) -> list[Effect]:
+    def _create(self, publication: Publication) -> Effect:
+        topic = publication.topic
+        create = Create(publication, next(iter(self.outgoing)))  # sent in order of n: the first is the lowest
+        if self.control is None:
+            return Send(manager_address(topic), create)
+        return Send(self.control.owner[topic], Routed(topic, create))
+
+    def _controlled(self, control: Control, now: float) -> list[Effect]:
+        """A new epoch: what has no answer yet may have died with its node."""
+        if self.control is not None and control.version <= self.control.version:
+            return []
+        self.control = control
+        return self._resend(now) if control.state == "active" else []
+
+    def _resend(self, now: float) -> list[Effect]:
+        """The same events with the same ids: those that have their places are only answered again."""
+        self.resend_at = now + self.resend_s if self.outgoing else None
+        return [self._create(publication) for publication in self.outgoing.values()]
+
+    def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         if self.outgoing.pop(sequenced.id.n, None) is None:
             return []
-        return [Acknowledge(sequenced), *self._send()]
+        self.resend_at = None
+        return [Acknowledge(sequenced), *self._send(now)]
 
-    def _completed(self, completed: Completed) -> list[Effect]:
+    def _completed(self, completed: Completed, now: float) -> list[Effect]:
         publication = self.outgoing.pop(completed.id.n, None)
         if publication is None:
             return []
         stamped = Stamped(publication, completed.epoch, completed.entries)
         sequenced = Sequenced(completed.topic, completed.id, completed.epoch, completed.entries)
-        return [Announce((completed.topic,), stamped), Acknowledge(sequenced), *self._send()]
+        return [Announce((completed.topic,), stamped), Acknowledge(sequenced), *self._send(now)]
 
     def check(self) -> None:
         """What waits comes after what is out."""
@@ -93,4 +126,5 @@ class Publisher:
 
     def state(self) -> Hashable:
         """Equal exactly when two publishers would behave alike from now on."""
-        return (tuple(self.outgoing), tuple(p.n for p in self.waiting))
+        version = None if self.control is None else self.control.version
+        return (tuple(self.outgoing), tuple(p.n for p in self.waiting), version, self.resend_at)

@@ -165,8 +165,8 @@ class Ranking:
     def __init__(
         self,
         plan: Plan | Sequence[str],
-        settings: RankingSettings = RankingSettings(),  # noqa: B008 (frozen)
-        popularity: Popularity = Saturating(),  # noqa: B008 (frozen)
+        settings: RankingSettings = RankingSettings(),
+        popularity: Popularity = Saturating(),
     ) -> None:
         """Start from a plan, or from a mere rank: then at epoch 0, with all topics in one component."""
         self.settings = settings

@@ -15,18 +15,17 @@ Clock = Mapping[str, int]
 
 
 def blocker(entries: Entries, topic: str, clock: Clock) -> str | None:
-    """A topic of which something named by the stamp is still missing; the own topic if it is not the next."""
+    """A topic of which something named by the stamp is still missing; the own topic if it is not the next.
+
+    None: the event is *ready*, it is the next of its topic and everything it follows is behind us (001's
+    isNext, on what is subscribed).
+    """
     if entries[topic] != clock[topic] + 1:
         return topic
     for x, number in entries.items():
         if x != topic and clock.get(x, number) < number:
             return x
     return None
-
-
-def is_ready(entries: Entries, topic: str, clock: Clock) -> bool:
-    """Next of its topic, and everything it follows is behind us (001's isNext, on what is subscribed)."""
-    return blocker(entries, topic, clock) is None
 
 
 def is_clean(entries: Entries, topic: str, clock: Clock) -> bool:

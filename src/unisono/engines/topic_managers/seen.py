@@ -25,6 +25,11 @@ class Seen:
         self._known[n] = None
         return True
 
+    def recall(self, sequenced: Sequenced) -> None:
+        """An event finished in an earlier epoch."""
+        if sequenced.id.n >= self.floor:
+            self._known[sequenced.id.n] = sequenced
+
     def finish(self, sequenced: Sequenced) -> None:
         """The event has its whole stamp."""
         if sequenced.id.n >= self.floor:

@@ -22,6 +22,8 @@ class ManagerSettings(msgspec.Struct, frozen=True):
     heartbeat_s: float = 0.05  # silence after which the newest number is told; doubles up to the maximum
     heartbeat_s_max: float = 5.0
     seen_max: int = 65536  # finished events remembered per publisher for idempotence
+    threshold: int = 2  # weight of shared subscriptions from which on two topics are ordered together
+    stored: bool = False  # an event counts as out only when its node has stored it
 
 
 class SubscriberSettings(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ What the network brings may be late, doubled, out of order or lost. What reaches
     tag    never waits longer than `buffer` and `max_hold` allow; what comes too late is delivered, tagged
     skip   like tag, but what comes too late is dropped
 
-Untagged deliveries obey total notification order in every mode (rules.is_clean, rules.is_ready).
+Untagged deliveries obey total notification order in every mode (rules.is_clean, rules.blocker).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Subscriber:
         self,
         name: str,
         floors: Mapping[str, int],
-        settings: SubscriberSettings = SubscriberSettings(),  # noqa: B008 (frozen)
+        settings: SubscriberSettings = SubscriberSettings(),
         *,
         epoch: int = 0,
         emitter: Callable[[str], str] = manager_address,
@@ -95,8 +95,9 @@ class Subscriber:
                 self._take_run(run, now)
             case Notified(Stamped() as stamped):
                 self._take(stamped, now)
-            case Notified(Heartbeat() as beat) if beat.epoch == self.epoch:
-                self._learn_newest(beat.topic, beat.newest, now)
+            case Notified(Heartbeat() as beat):
+                if self.may_be_of(beat.epoch):
+                    self._learn_newest(beat.topic, beat.newest, now)
             case Received(_, Repair() as repair):
                 self._take_repair(repair, now)
             case Tick():
@@ -178,7 +179,7 @@ class Subscriber:
 
     def _fault(self, event: Stamped) -> StampError | None:
         entries, topic = event.entries, event.topic
-        if event.epoch != self.epoch:
+        if not self.may_be_of(event.epoch):
             return StampError(f"a stamp of epoch {event.epoch} in epoch {self.epoch}")
         if entries.get(topic, 0) < 1 or min(entries.values()) < 0:
             return StampError(f"a stamp on '{topic}' without a number of its own, or with a negative one")
@@ -236,6 +237,10 @@ class Subscriber:
     def is_clean(self, event: Stamped) -> bool:
         """Whether it may be delivered untagged."""
         return is_clean(event.entries, event.topic, self.clock)
+
+    def may_be_of(self, epoch: int) -> bool:
+        """Whether what belongs to this epoch can concern us."""
+        return epoch == self.epoch
 
     def blocker(self, event: Stamped) -> str | None:
         """The topic an event must wait for, if any."""
@@ -350,11 +355,15 @@ class Subscriber:
         if self.failed:
             return
         for topic in self.missing.due(now):
-            numbers = self._holes(topic)
-            if numbers:
-                self._out.append(Send(self.emitter(topic), Nack(topic, self.name, numbers)))
+            nack = self._nack(topic)
+            if nack is not None:
+                self._out.append(Send(self.emitter(topic), nack))
             else:
                 self.missing.closed(topic)
+
+    def _nack(self, topic: str) -> Nack | None:
+        numbers = self._holes(topic)
+        return Nack(topic, self.name, numbers, self.epoch) if numbers else None
 
     def _holes(self, topic: str) -> tuple[int, ...]:
         passed, holes = self.passed[topic], []

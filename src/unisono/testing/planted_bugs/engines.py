@@ -163,6 +163,10 @@ class DirectPlan(Plan):
         """No transit: that is where one event overtakes another."""
         return (topic, *reversed(self.above(topic)))
 
+    def path_to(self, topic: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        """Nor when the group has grown."""
+        return (topic, *reversed(above))
+
 
 def direct(conflicts: Conflicts, rank: Sequence[str]) -> Plan:
     """The papers' plan: groups in rank order, no transit."""

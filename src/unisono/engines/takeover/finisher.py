@@ -1,0 +1,100 @@
+"""Carries a decided epoch through: seal, read, compute, write down, announce, activate.
+
+Anybody may do it, several at once, and it may be begun again after a crash: sealing twice does no harm, what
+is computed depends on the sealed lanes alone, and only one of them can activate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from unisono.engines.effects import Announce, Append, Decide, Effect, Read
+from unisono.engines.takeover.control import Control, next_plan
+from unisono.engines.takeover.recovery import Recovery, recover
+from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
+
+
+class Finisher:
+    """One attempt to finish the epoch that `control` has decided on."""
+
+    def __init__(self, control: Control, threshold: int) -> None:
+        self.control = control
+        self.threshold = threshold
+        self.sealed: set[str] = set()
+        self.read: dict[str, tuple[LaneRecord, ...]] = {}
+        self.recovery: Recovery | None = None
+        self.written: set[str] = set()
+
+    def pending(self) -> list[Effect]:
+        """Everything that has to be asked for now, or again."""
+        control = self.control
+        if unsealed := [lane for lane in control.sealed if lane not in self.sealed]:
+            return [Append(lane, SealRecord(control.epoch), None) for lane in unsealed]
+        if unread := [lane for lane in control.sealed if lane not in self.read]:
+            return [Read(lane) for lane in unread]
+        if self.recovery is None:
+            assert control.intent is not None
+            reports = control.intent.reports
+            self.recovery = recover(self.read, control.epoch, control.intent.rank, reports)
+        record = self.recovery.record()
+        lanes = sorted({*control.sealed, *control.lanes})
+        if unwritten := [lane for lane in lanes if lane not in self.written]:
+            return [Append(lane, record, None) for lane in unwritten]
+        return [Announce(tuple(sorted(self.recovery.notice.numbers)), self.recovery.notice), self._activate()]
+
+    def _activate(self) -> Effect:
+        control, recovery = self.control, self.recovery
+        assert control.intent is not None
+        assert recovery is not None
+        return Decide(
+            control.active(next_plan(control.intent, recovery.registrations, self.threshold, control.epoch))
+        )
+
+    def appended(self, lane: str, record: LaneRecord) -> list[Effect]:
+        """A seal or an epoch record is in a lane; returns what follows, if that was the last one."""
+        if (
+            isinstance(record, SealRecord)
+            and record.epoch == self.control.epoch
+            and lane in self.control.sealed
+        ):
+            self.sealed.add(lane)
+            return self.pending() if self.sealed.issuperset(self.control.sealed) else []
+        if (
+            isinstance(record, EpochRecord)
+            and record.epoch == self.control.epoch
+            and self.recovery is not None
+        ):
+            self.written.add(lane)
+            return (
+                self.pending() if self.written.issuperset({*self.control.sealed, *self.control.lanes}) else []
+            )
+        return []
+
+    def read_back(self, lane: str, records: Sequence[LaneRecord]) -> list[Effect]:
+        """A sealed lane, from its first record to its last."""
+        if (
+            not self.sealed.issuperset(self.control.sealed)
+            or lane not in self.control.sealed
+            or lane in self.read
+        ):
+            return []
+        if not any(isinstance(r, SealRecord) and r.epoch == self.control.epoch for r in records):
+            return []  # read before it was sealed
+        self.read[lane] = tuple(records)
+        return self.pending() if len(self.read) == len(self.control.sealed) else []
+
+    def copy(self) -> Finisher:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.sealed, twin.written, twin.read = set(self.sealed), set(self.written), dict(self.read)
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two would behave alike from now on."""
+        return (
+            self.control.version,
+            tuple(sorted(self.sealed)),
+            tuple(sorted((lane, len(records)) for lane, records in self.read.items())),
+            tuple(sorted(self.written)),
+        )

@@ -1,0 +1,113 @@
+"""Planned epochs: gathers what others ask for, lets what is under way finish, then decides.
+
+Only the leader plans; requests that reach another node are passed on to it. Requests of an epoch that is over
+are stale and dropped: whoever still wants a change asks again. Should a node not answer, the leader decides
+without it: a decided epoch needs nobody's consent, it only costs the numbers that were under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from unisono.engines.effects import Decide, Effect, Send
+from unisono.engines.takeover.control import Control, Intent
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.model.frames import Prepare, Registration, Replan
+
+
+class Planner:
+    """The planning part of one node."""
+
+    def __init__(self, node: str, settings: NodeSettings) -> None:
+        self.node = node
+        self.settings = settings
+        self.wants: dict[tuple[str, ...], None] = {}
+        self.rank: tuple[str, ...] = ()
+        self.asked = False
+        self.waiting: set[str] | None = None  # nodes that have not prepared; None: no change is under way
+        self.decide_at: float | None = None
+        self.reports: dict[str, tuple[Registration, float]] = {}  # and when the lease runs out
+        self.stale = 0  # requests dropped because their epoch was over
+        self.planned = 0
+
+    def request(self, replan: Replan, control: Control, now: float) -> list[Effect]:
+        """Somebody wants a change."""
+        if replan.epoch != control.epoch or control.state != "active":
+            self.stale += 1
+            return []
+        if control.leader != self.node:
+            return [Send(control.leader, replan)]
+        if replan.wants:
+            self.wants[replan.wants] = None
+        if replan.rank:
+            self.rank = replan.rank
+        self.asked = True
+        return self._prepare(control, now)
+
+    def report(self, registration: Registration, now: float) -> None:
+        """A subscriber is alive and says what it holds."""
+        known = self.reports.get(registration.subscriber)
+        if known is None or known[0].version <= registration.version:
+            self.reports[registration.subscriber] = (registration, now + self.settings.lease_s)
+
+    def _prepare(self, control: Control, now: float) -> list[Effect]:
+        if self.waiting is not None:
+            return []
+        self.waiting = set(control.lanes)
+        self.decide_at = now + self.settings.prepare_s
+        prepare = Prepare(control.epoch + 1, self.node)
+        return [Send(node, prepare) for node in sorted(self.waiting)]
+
+    def prepared(self, node: str, epoch: int, control: Control, now: float) -> list[Effect]:
+        """A node has nothing under way any more."""
+        if self.waiting is None or epoch != control.epoch + 1:
+            return []
+        self.waiting.discard(node)
+        return [] if self.waiting else self._decide(control, now)
+
+    def tick(self, control: Control, now: float) -> list[Effect]:
+        """Decide without those that do not answer."""
+        if self.decide_at is None or self.decide_at > now:
+            return []
+        return self._decide(control, now)
+
+    def _decide(self, control: Control, now: float) -> list[Effect]:
+        rank = self.rank if sorted(self.rank) == sorted(control.plan.rank) else control.plan.rank
+        intent = Intent(self.settings.plan, rank, tuple(self.wants), self._held(now))
+        self.waiting = self.decide_at = None
+        if control.state != "active":
+            return []
+        self.planned += 1
+        return [Decide(control.sealing(self.node, intent))]
+
+    def intent(self, control: Control, now: float) -> Intent:
+        """What a forced epoch is to be like: as now, less those that are gone, plus what was asked for."""
+        return Intent(self.settings.plan, control.plan.rank, tuple(self.wants), self._held(now))
+
+    def _held(self, now: float) -> tuple[Registration, ...]:
+        """The reports; a subscriber whose lease has run out holds nothing."""
+        return tuple(
+            report if lease > now else Registration(name, report.version, ())
+            for name, (report, lease) in sorted(self.reports.items())
+        )
+
+    def begun(self, now: float) -> None:
+        """A new epoch is here: what was asked for is in it, and who is gone need not be remembered."""
+        self.wants.clear()
+        self.rank, self.asked = (), False
+        self.waiting = self.decide_at = None
+        self.reports = {name: kept for name, kept in self.reports.items() if kept[1] > now}
+
+    def copy(self) -> Planner:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.wants, twin.reports = dict(self.wants), dict(self.reports)
+        twin.waiting = None if self.waiting is None else set(self.waiting)
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two planners would behave alike from now on."""
+        waiting = None if self.waiting is None else tuple(sorted(self.waiting))
+        reports = tuple(sorted((n, r.version, r.topics, at) for n, (r, at) in self.reports.items()))
+        return (tuple(self.wants), self.rank, waiting, self.decide_at, reports)

@@ -1,0 +1,140 @@
+"""From sealed lanes to the beginning of the next epoch: a pure function, the same for everybody who reads.
+
+How far a topic went is the largest number of it that *any* record names, not the last of its own events: a
+stamp may name a number that died with its node. Numbers up to there that are in no lane are void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
+
+SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publishers have fewer under way
+
+
+class Recovery(NamedTuple):
+    """Where the next epoch starts."""
+
+    notice: EpochNotice
+    registrations: tuple[Registration, ...]
+    seen: tuple[Sequenced, ...]
+
+    def record(self) -> EpochRecord:
+        """What is written in every lane."""
+        return EpochRecord(self.notice.epoch, self.notice, self.registrations, self.seen)
+
+
+def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:
+    """The events and joins of a lane that count, up to the first seal of epoch `before` or later.
+
+    A record counts if its epoch was not over when it was stored and it continues its writer's row: a copy, or
+    what a sealed writer still managed to store, does not.
+    """
+    current = 0
+    rows: dict[int, int] = {}
+    for record in records:
+        if isinstance(record, SealRecord | EpochRecord):
+            if record.epoch >= before:
+                return
+            current = max(current, record.epoch)
+        elif record.epoch >= current and record.index == rows.get(record.epoch, 0) + 1:
+            rows[record.epoch] = record.index
+            yield record
+
+
+def recover(
+    lanes: Mapping[str, Sequence[LaneRecord]],
+    epoch: int,
+    topics: Iterable[str],
+    reports: Iterable[Registration] = (),
+) -> Recovery:
+    """What epoch `epoch` starts from, given the sealed lanes of the one before."""
+    start = _checkpoint(lanes, epoch)
+    numbers: Entries = dict.fromkeys(topics, 0)
+    registered: dict[str, Registration] = {}
+    seen: dict[tuple[str, str, int], dict[int, Sequenced]] = {}
+    if start is not None:
+        numbers |= start.notice.numbers
+        registered = {r.subscriber: r for r in start.registrations}
+        for sequenced in start.seen:
+            _remember(seen, sequenced)
+    base = dict(numbers)
+    own: dict[str, set[int]] = {}
+    for lane in sorted(lanes):
+        for record in valid_records(lanes[lane], epoch):
+            if record.epoch != epoch - 1:
+                continue  # before the checkpoint
+            if isinstance(record, EventRecord):
+                event = record.event
+                _raise(numbers, event.entries)
+                own.setdefault(event.topic, set()).add(event.number)
+                id = event.publication.id
+                _remember(seen, Sequenced(event.topic, id, event.epoch, event.entries))
+            else:
+                _raise(numbers, record.reached)
+                _register(registered, record.registration)
+    for report in reports:
+        known = registered.get(report.subscriber)
+        if known is not None and known.version <= report.version:
+            registered[report.subscriber] = report
+    voids = {
+        topic: ranges
+        for topic in sorted(numbers)
+        if (ranges := _holes(base.get(topic, 0), numbers[topic], own.get(topic, set())))
+    }
+    return Recovery(
+        EpochNotice(epoch, numbers, voids),
+        tuple(registered[s] for s in sorted(registered) if registered[s].topics),
+        tuple(s for key in sorted(seen) for s in seen[key].values()),
+    )
+
+
+def _checkpoint(lanes: Mapping[str, Sequence[LaneRecord]], epoch: int) -> EpochRecord | None:
+    """The record that began the epoch before; the same in every lane that has it."""
+    for lane in sorted(lanes):
+        for record in lanes[lane]:
+            if isinstance(record, EpochRecord) and record.epoch == epoch - 1:
+                return record
+    return None
+
+
+def _raise(numbers: Entries, seen: Entries) -> None:
+    for topic, number in seen.items():
+        if number > numbers.get(topic, 0):
+            numbers[topic] = number
+
+
+def _register(registered: dict[str, Registration], registration: Registration) -> None:
+    """Within an epoch what a subscriber held stays registered."""
+    known = registered.get(registration.subscriber)
+    if known is None:
+        registered[registration.subscriber] = registration
+        return
+    topics = tuple(sorted({*known.topics, *registration.topics}))
+    version = max(known.version, registration.version)
+    registered[registration.subscriber] = Registration(
+        registration.subscriber, version, topics, registration.weight
+    )
+
+
+def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced: Sequenced) -> None:
+    window = seen.setdefault((sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation), {})
+    window[sequenced.id.n] = sequenced
+    if len(window) > SEEN_MAX:
+        del window[min(window)]
+
+
+def _holes(base: int, last: int, own: set[int]) -> tuple[tuple[int, int], ...]:
+    """The numbers above `base`, up to `last`, that are not in `own`, as ranges."""
+    ranges: list[tuple[int, int]] = []
+    for number in range(base + 1, last + 1):
+        if number in own:
+            continue
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return tuple(ranges)

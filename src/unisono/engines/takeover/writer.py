@@ -1,0 +1,137 @@
+"""The one writer of a lane: appends in a pipeline, confirms in order, and stops for ever when it is sealed.
+
+Each append predicts the sequence it will get. That alone is no fence: a seal takes the place one append had
+predicted, and the next one is accepted after it. So a record counts as stored only right behind the one before
+it, and after any refusal or silence the writer reads the lane to its end: a seal of a higher epoch stops it for
+ever, otherwise it goes back and appends everything unconfirmed again, unchanged. Readers skip the copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
+
+from unisono.engines.effects import Append, Effect, Read
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
+
+Written: TypeAlias = EventRecord | JoinRecord
+
+
+class LaneWriter:
+    """One node's lane in one epoch."""
+
+    def __init__(self, lane: str, epoch: int, tail: int) -> None:
+        """Start behind the record with sequence `tail`."""
+        self.lane = lane
+        self.epoch = epoch
+        self.position = tail  # sequence of the last confirmed record, or of what was read
+        self.made = 0
+        self.unconfirmed: dict[int, Written] = {}  # by index, in order
+        self.answers: dict[int, int] = {}  # index -> sequence, where an earlier one is still unknown
+        self.on_the_way = 0
+        self.state = "open"  # open, broken (waiting for what is on the way), reading, stopped
+        self.waits_since: float | None = None  # since when nothing was confirmed
+
+    def append(self, make: Callable[[int], Written], now: float) -> list[Effect]:
+        """Store one more record; `make` is given its index."""
+        if self.state == "stopped":
+            return []
+        self.made += 1
+        record = make(self.made)
+        self.unconfirmed[self.made] = record
+        if self.waits_since is None:
+            self.waits_since = now
+        if self.state != "open":
+            return []  # it goes out when the writer has gone back
+        return [self._send(record, len(self.unconfirmed) - 1)]
+
+    def _send(self, record: Written, ahead: int) -> Effect:
+        self.on_the_way += 1
+        return Append(self.lane, record, self.position + ahead)
+
+    def answered(
+        self, record: Written, sequence: int | None, now: float
+    ) -> tuple[list[Written], list[Effect]]:
+        """An append was stored at a sequence, or refused; returns what is confirmed by it."""
+        if record.epoch != self.epoch or self.state == "stopped":
+            return [], []
+        self.on_the_way = max(0, self.on_the_way - 1)
+        if sequence is None:
+            self.state = "broken" if self.state == "open" else self.state
+        elif record.index in self.unconfirmed:
+            self.answers[record.index] = sequence
+        confirmed = self._confirm(now) if self.state == "open" else []
+        return confirmed, self._read_if_settled()
+
+    def _confirm(self, now: float) -> list[Written]:
+        confirmed = []
+        while self.unconfirmed:
+            index = next(iter(self.unconfirmed))
+            if self.answers.pop(index, None) != self.position + 1:
+                break
+            self.position += 1
+            confirmed.append(self.unconfirmed.pop(index))
+            self.waits_since = now
+        if not self.unconfirmed:
+            self.waits_since = None
+        return confirmed
+
+    def _read_if_settled(self) -> list[Effect]:
+        if self.state == "broken" and not self.on_the_way:
+            self.state = "reading"
+            return [Read(self.lane)]
+        return []
+
+    def give_up_waiting(self, now: float) -> list[Effect]:
+        """Nothing was heard for too long: take what is on the way as lost, and look."""
+        if self.state == "stopped":
+            return []
+        self.waits_since = now
+        self.on_the_way = 0
+        self.state = "reading"
+        return [Read(self.lane)]
+
+    def read_back(self, records: Sequence[LaneRecord], tail: int, now: float) -> list[Effect]:
+        """The lane up to its end: stop if it is sealed, otherwise go back and append again."""
+        if is_sealed(records, self.epoch):
+            self.stop()
+            return []
+        if self.state != "reading":
+            return []
+        self.state, self.position = "open", tail
+        self.answers.clear()
+        self.waits_since = now if self.unconfirmed else None
+        return [self._send(record, ahead) for ahead, record in enumerate(self.unconfirmed.values())]
+
+    def stop(self) -> None:
+        """Never append again."""
+        self.state = "stopped"
+        self.unconfirmed.clear()
+        self.waits_since = None
+
+    def copy(self) -> LaneWriter:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.unconfirmed, twin.answers = dict(self.unconfirmed), dict(self.answers)
+        return twin
+
+    def state_of(self) -> Hashable:
+        """Equal exactly when two writers would behave alike from now on."""
+        unconfirmed = tuple(self.unconfirmed)
+        answers = tuple(sorted(self.answers.items()))
+        return (
+            self.epoch,
+            self.position,
+            self.made,
+            unconfirmed,
+            answers,
+            self.on_the_way,
+            self.state,
+            self.waits_since,
+        )
+
+
+def is_sealed(records: Sequence[LaneRecord], epoch: int) -> bool:
+    """Whether a lane holds a seal, or a beginning, of a later epoch."""
+    return any(isinstance(r, SealRecord | EpochRecord) and r.epoch > epoch for r in records)

@@ -1,0 +1,64 @@
+"""What a subscriber knows of epochs: those it was told about, and those it has only heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from unisono.model.frames import EpochNotice
+
+NOTICES_MAX = 64  # a subscriber further behind asks again for those it needs
+
+
+class Epochs:
+    """Notices by epoch."""
+
+    __slots__ = ("_notices", "heard")
+
+    def __init__(self, epoch: int) -> None:
+        self.heard = epoch  # the newest epoch anybody was seen to be in
+        self._notices: dict[int, EpochNotice] = {}
+
+    def add(self, notice: EpochNotice) -> bool:
+        """Take in a notice; False if it is known."""
+        self.heard = max(self.heard, notice.epoch)
+        if notice.epoch in self._notices:
+            return False
+        self._notices[notice.epoch] = notice
+        if len(self._notices) > NOTICES_MAX:
+            del self._notices[max(self._notices)]
+        return True
+
+    def known(self) -> list[EpochNotice]:
+        """The notices, oldest epoch first."""
+        return [self._notices[epoch] for epoch in sorted(self._notices)]
+
+    def after(self, epoch: int) -> EpochNotice | None:
+        """The notice of the next epoch, if it is known."""
+        return self._notices.get(epoch + 1)
+
+    def newest(self, epoch: int) -> int:
+        """How far notices are known without a gap from `epoch` on."""
+        while epoch + 1 in self._notices:
+            epoch += 1
+        return epoch
+
+    def lacks(self, epoch: int) -> bool:
+        """Whether a notice is missing on the way from `epoch` to the newest one heard of."""
+        return self.newest(epoch) < self.heard
+
+    def hear_of(self, epoch: int) -> bool:
+        """Somebody is in this epoch; True if that is news."""
+        if epoch <= self.heard:
+            return False
+        self.heard = epoch
+        return True
+
+    def copy(self) -> Epochs:
+        """An independent twin."""
+        twin = Epochs(self.heard)
+        twin._notices = dict(self._notices)
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal for twins that know alike."""
+        return (self.heard, tuple(sorted(self._notices)))

@@ -1,0 +1,49 @@
+"""What is stored in a lane: a durable log with one writer of events at a time.
+
+Events and joins carry the epoch of their writer and an index that counts up within it, so that a reader can
+tell what a sealed writer still managed to store. A seal ends an epoch in a lane; an epoch record begins the
+next one and carries everything that is needed to go on without the records before it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced, Stamped
+
+
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag="event"):
+    """An event with its complete stamp."""
+
+    epoch: int
+    index: int
+    event: Stamped
+
+
+class JoinRecord(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
+    """A subscriber's registration, and how far its topics were."""
+
+    epoch: int
+    index: int
+    registration: Registration
+    reached: Entries
+
+
+class SealRecord(msgspec.Struct, frozen=True, array_like=True, tag="seal"):
+    """Whatever comes after this with a lower epoch does not count."""
+
+    epoch: int
+
+
+class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
+    """An epoch begins; older records are needed only by those who ask for old events."""
+
+    epoch: int
+    notice: EpochNotice
+    registrations: tuple[Registration, ...]
+    seen: tuple[Sequenced, ...]
+
+
+LaneRecord: TypeAlias = EventRecord | JoinRecord | SealRecord | EpochRecord

@@ -10,6 +10,7 @@ from bus_kit import numbers, run, take, until
 
 import unisono
 from unisono import BackPressureError, ClosedError, UnconfirmedError, UnisonoError
+from unisono.runtime.receipts import FLIGHT_EVENTS_MAX
 
 
 def test_connect_is_synchronous_and_lazy(tmp_path):
@@ -235,30 +236,22 @@ def test_no_confirmation_in_time_says_what_to_do():
 
 def test_flush_waits_for_what_was_published_before_it_and_no_longer():
     async def main():
-        bus = unisono.connect(outbox=100)
-        async with bus, bus.subscribe("t", queue=2) as events:
-            stop = False
-
-            async def chatter():
-                while not stop:
-                    if bus._waiting < 50:
-                        bus.publish_nowait("t", "chatter")
-                    await asyncio.sleep(0)
-
-            async def consume():
-                async for _ in events:
-                    await asyncio.sleep(0)
-
-            tasks = [asyncio.create_task(chatter()), asyncio.create_task(consume())]
-            async with asyncio.timeout(5):
-                for _ in range(20):
-                    receipt = bus.publish_nowait("t", "mine")
-                    await bus.flush()
-                    assert receipt.sequenced
-            stop = True
-            await tasks[0]
+        bus = unisono.connect()
+        async with bus, bus.subscribe("t", queue=1) as events:
+            await bus.publish("t", 0)
+            for n in range(FLIGHT_EVENTS_MAX):
+                mine = bus.publish_nowait("t", n)
+            flushing = asyncio.create_task(bus.flush())
+            await asyncio.sleep(0)
+            later = bus.publish_nowait("t", "later")
+            await asyncio.sleep(0.002)
+            assert not flushing.done()
+            await events.get_one(timeout=1)  # makes room for one flight
+            async with asyncio.timeout(1):
+                await flushing
+            assert mine.sequenced
+            assert not later.sequenced
             await bus.close()
-            await tasks[1]
 
     run(main)
 

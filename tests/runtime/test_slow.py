@@ -7,6 +7,8 @@ from bus_kit import numbers, run, take, take_to_the_end, until
 
 import unisono
 from unisono import SlowConsumerError
+from unisono.engines.effects import Deliver
+from unisono.model.frames import Publication, Stamped
 from unisono.runtime.receipts import FLIGHT_EVENTS_MAX
 
 
@@ -89,6 +91,8 @@ def test_slow_is_not_stuck():
                     break
             await publishing
             assert got == list(range(36))
+            await bus.publish("t", 36)  # and it is still served
+            assert numbers(await take(slow, 1)) == [36]
 
     run(main)
 
@@ -156,15 +160,45 @@ def test_fail_ends_after_what_was_queued():
 
 def test_nothing_follows_the_gap_of_a_failed_subscription():
     async def main():
-        bus = unisono.connect("memory://?jitter_ms=1")
+        bus = unisono.connect("memory://?jitter_ms=1&loss=0.3&seed=1")
         async with bus, bus.subscribe("t", slow="fail", queue=3) as fails:
             await bus.publish_many([("t", n) for n in range(50)])
             await until(lambda: fails._error is not None)
+            assert fails._timer is None  # it asks for nothing any more
             await bus.drain()
             got, error = await take_to_the_end(fails)
             assert isinstance(error, SlowConsumerError)
             assert got == list(range(len(got)))
             assert len(got) <= 3
+
+    run(main)
+
+
+def test_what_comes_with_the_failing_batch_does_not_jump_the_gap():
+    async def main():
+        bus = unisono.connect()
+        async with bus, bus.subscribe("t", on_gap="tag", slow="fail", queue=3) as fails:
+            made = [Stamped(Publication("p", 1, n, "t", b"%d" % n), 0, {"t": n}) for n in range(1, 8)]
+            fails._carry_out([Deliver(made[:2]), Deliver(made[2:6]), Deliver(made[6:], in_order=False)])
+            got, error = await take_to_the_end(fails)
+            assert got == [b"1", b"2"]
+            assert isinstance(error, SlowConsumerError)
+
+    run(main)
+
+
+def test_a_bus_closed_while_it_waits_is_not_kept_by_the_others():
+    async def main():
+        here, there = unisono.connect("memory://unpark"), unisono.connect("memory://unpark")
+        async with here, here.subscribe("t", queue=1) as events:
+            async with there:
+                await there.publish("t", 0)
+                there.publish_nowait("t", 1)
+                await asyncio.sleep(0)
+                assert here._hub._parked
+                await there.close()
+            assert not here._hub._parked
+            assert numbers(await take(events, 1)) == [0]
 
     run(main)
 

@@ -62,6 +62,24 @@ def test_every_way_of_taking_events_takes_from_the_same_lane():
     run(main)
 
 
+def test_get_one_inside_a_loop_takes_nothing_away_from_it():
+    async def main():
+        bus = unisono.connect()
+        async with bus, bus.subscribe("t") as events:
+            for batch in ([0], [1, 2, 3], [4, 5]):
+                await bus.publish_many([("t", n) for n in batch])
+            got = []
+            async for event in events:
+                got.append(event.data)
+                if len(got) == 1:
+                    got.append((await events.get_one(timeout=1)).data)  # the first of the next batch
+                if len(got) == 6:
+                    break
+            assert got == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+
+
 def test_batches_have_at_least_one_and_at_most_limit_events():
     async def main():
         bus = unisono.connect()

@@ -265,6 +265,7 @@ class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
     epoch: int
     wants: tuple[str, ...] = ()  # topics that a subscriber wants on one path
     rank: tuple[str, ...] = ()  # a better rank; empty: as it is
+    alive: str = ""  # a node that was declared dead and is not
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):

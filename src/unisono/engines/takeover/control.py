@@ -34,6 +34,7 @@ class Control:
     nodes: tuple[str, ...]  # every node that takes part, owners or not
     lanes: tuple[str, ...]  # lanes written in this epoch: those of the owners
     sealed: tuple[str, ...] = ()  # lanes of the epoch before
+    archive: tuple[str, ...] = ()  # every lane that was ever written
     dead: tuple[str, ...] = ()
     intent: Intent | None = None  # while sealing
     decider: str = ""
@@ -64,10 +65,16 @@ class Control:
         return climb[: max(climb.index(topic) for topic in wanted) + 1]
 
     def sealing(
-        self, node: str, intent: Intent, *, dead: Iterable[str] = (), moves: Mapping[str, str] | None = None
+        self,
+        node: str,
+        intent: Intent,
+        *,
+        dead: Iterable[str] = (),
+        alive: Iterable[str] = (),
+        moves: Mapping[str, str] | None = None,
     ) -> Control:
         """The record by which `node` decides on the next epoch."""
-        gone = tuple(sorted({*self.dead, *dead}))
+        gone = tuple(sorted({*self.dead, *dead}.difference(alive)))
         live = [n for n in self.nodes if n not in gone]
         owner = dict(self.owner) | dict(moves or {})
         for i, topic in enumerate(sorted(t for t, n in owner.items() if n in gone)):
@@ -80,6 +87,7 @@ class Control:
             owner=owner,
             lanes=tuple(sorted(set(owner.values()))),
             sealed=self.lanes,
+            archive=tuple(sorted({*self.archive, *self.lanes})),
             dead=gone,
             intent=intent,
             decider=node,

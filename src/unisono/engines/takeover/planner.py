@@ -23,7 +23,7 @@ class Planner:
         self.settings = settings
         self.wants: dict[tuple[str, ...], None] = {}
         self.rank: tuple[str, ...] = ()
-        self.asked = False
+        self.alive: dict[str, None] = {}
         self.waiting: set[str] | None = None  # nodes that have not prepared; None: no change is under way
         self.decide_at: float | None = None
         self.reports: dict[str, tuple[Registration, float]] = {}  # and when the lease runs out
@@ -41,7 +41,8 @@ class Planner:
             self.wants[replan.wants] = None
         if replan.rank:
             self.rank = replan.rank
-        self.asked = True
+        if replan.alive:
+            self.alive[replan.alive] = None
         return self._prepare(control, now)
 
     def report(self, registration: Registration, now: float) -> None:
@@ -78,7 +79,7 @@ class Planner:
         if control.state != "active":
             return []
         self.planned += 1
-        return [Decide(control.sealing(self.node, intent))]
+        return [Decide(control.sealing(self.node, intent, alive=self.alive))]
 
     def intent(self, control: Control, now: float) -> Intent:
         """What a forced epoch is to be like: as now, less those that are gone, plus what was asked for."""
@@ -94,7 +95,8 @@ class Planner:
     def begun(self, now: float) -> None:
         """A new epoch is here: what was asked for is in it, and who is gone need not be remembered."""
         self.wants.clear()
-        self.rank, self.asked = (), False
+        self.alive.clear()
+        self.rank = ()
         self.waiting = self.decide_at = None
         self.reports = {name: kept for name, kept in self.reports.items() if kept[1] > now}
 
@@ -102,7 +104,7 @@ class Planner:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.wants, twin.reports = dict(self.wants), dict(self.reports)
+        twin.wants, twin.alive, twin.reports = dict(self.wants), dict(self.alive), dict(self.reports)
         twin.waiting = None if self.waiting is None else set(self.waiting)
         return twin
 
@@ -110,4 +112,4 @@ class Planner:
         """Equal exactly when two planners would behave alike from now on."""
         waiting = None if self.waiting is None else tuple(sorted(self.waiting))
         reports = tuple(sorted((n, r.version, r.topics, at) for n, (r, at) in self.reports.items()))
-        return (tuple(self.wants), self.rank, waiting, self.decide_at, reports)
+        return (tuple(self.wants), tuple(self.alive), self.rank, waiting, self.decide_at, reports)

@@ -46,12 +46,9 @@ class Epochs:
         """Whether a notice is missing on the way from `epoch` to the newest one heard of."""
         return self.newest(epoch) < self.heard
 
-    def hear_of(self, epoch: int) -> bool:
-        """Somebody is in this epoch; True if that is news."""
-        if epoch <= self.heard:
-            return False
-        self.heard = epoch
-        return True
+    def hear_of(self, epoch: int) -> None:
+        """Somebody is in this epoch."""
+        self.heard = max(self.heard, epoch)
 
     def copy(self) -> Epochs:
         """An independent twin."""

@@ -55,7 +55,7 @@ class Member:
         """Take one input at time `now`."""
         match input:
             case Change(add, remove):
-                effects = self._leave(remove) + self._want(add, now)
+                effects = self._leave(remove, now) + self._want(add, now)
             case Received(_, Joined() as joined):
                 effects = self._joined(joined, now)
             case Controlled(control):
@@ -110,8 +110,8 @@ class Member:
     def _send_join(self, now: float) -> list[Effect]:
         self.retry_at = now + self.join_s
         control = self.control
-        if control is None or not self.new:
-            return []
+        if control is None or control.state == "sealing" or not self.new:
+            return []  # nobody could answer now
         path = control.join_path(self.held)
         if path is None:
             wants = tuple(sorted(self.held))
@@ -136,7 +136,7 @@ class Member:
         effects += self._reroute(self.inner.end_join(floors, joined.epoch, now))
         return effects + self._join_next(now)
 
-    def _leave(self, topics: tuple[str, ...]) -> list[Effect]:
+    def _leave(self, topics: tuple[str, ...], now: float) -> list[Effect]:
         effects: list[Effect] = []
         for topic in sorted(set(topics) & self.topics):
             self.topics -= {topic}
@@ -147,9 +147,10 @@ class Member:
             elif topic in self.inner.clock:
                 effects += self._reroute(self.inner.dismiss(topic))
                 effects.append(Ignore((topic,)))
-        if not self.new:
-            self.retry_at = None
-        return effects
+        if self.new:
+            return effects
+        self.retry_at = None
+        return effects + self._join_next(now)
 
     def _report(self, now: float) -> list[Effect]:
         self.report_at = now + self.report_s

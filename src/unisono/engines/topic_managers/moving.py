@@ -165,8 +165,9 @@ class MovingSubscriber(Subscriber):
             self.reached[topic] = max(self.reached[topic], number)
 
     def _hear_of(self, epoch: int, topic: str, now: float) -> None:
-        """Somebody is in this epoch: ask about it if it is news."""
-        if self.settings.repair and self.epochs.hear_of(epoch):
+        """Somebody is in this epoch: ask about it if we were not told."""
+        self.epochs.hear_of(epoch)
+        if self.settings.repair and topic in self.clock and self.epochs.lacks(self.epoch):
             self.missing.ask(topic, now)
 
     def _settle(self) -> list[Effect]:

@@ -133,7 +133,7 @@ class ManagerNode:
             effects += self._finish(now)
         if self.look_at is not None and self.look_at <= now:
             self.look_at = now + self.settings.look_s
-            effects.append(Look())
+            effects += [Look(), *self._come_back()]
             if self.adopting is not None and self.control is not None:
                 effects += [Read(lane) for lane in self._lanes() if lane not in self.adopting]
         if self.frozen_until is not None and self.frozen_until <= now:
@@ -251,7 +251,7 @@ class ManagerNode:
         if self.control is not None and control.version <= self.control.version:
             return []
         self.control = control
-        self.finisher = self.finish_at = None
+        self.finisher = self.finish_at = self.adopting = None
         self.look_at = now + self.settings.look_s
         if control.state == "sealing":
             if control.decider == self.name:
@@ -261,7 +261,7 @@ class ManagerNode:
         if self.name in control.dead:
             self._retire(now)
             self.epoch = control.epoch
-            return []
+            return self._come_back()
         self.adopting = {}
         return [Read(lane) for lane in self._lanes()]
 
@@ -275,13 +275,22 @@ class ManagerNode:
 
     def _suspected(self, node: str, now: float) -> list[Effect]:
         control = self.control
-        if control is None or control.state != "active" or node not in control.live or node == self.name:
+        if control is None or control.state != "active" or node == self.name:
             return []
+        if node not in control.live or self.name not in control.live:
+            return []  # it is declared dead already, or we are
         return [Decide(control.sealing(self.name, self.planner.intent(control, now), dead=(node,)))]
+
+    def _come_back(self) -> list[Effect]:
+        """Declared dead, and alive: ask to be counted again, without any topics to begin with."""
+        control = self.control
+        if control is None or control.state != "active" or self.name not in control.dead:
+            return []
+        return [Send(control.leader, Replan(control.epoch, alive=self.name))]
 
     def _lanes(self) -> list[str]:
         assert self.control is not None
-        return sorted({*self.control.lanes, *self.control.sealed})
+        return sorted({*self.control.lanes, *self.control.archive})
 
     def _adopt_if_read(self, now: float) -> list[Effect]:
         control, read = self.control, self.adopting

@@ -16,6 +16,8 @@ from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 
 Written: TypeAlias = EventRecord | JoinRecord
 
+PATIENCE_MAX = 16
+
 
 class LaneWriter:
     """One node's lane in one epoch."""
@@ -31,6 +33,7 @@ class LaneWriter:
         self.on_the_way = 0
         self.state = "open"  # open, broken (waiting for what is on the way), reading, stopped
         self.waits_since: float | None = None  # since when nothing was confirmed
+        self.patience = 1  # doubles each time nothing comes of it
 
     def append(self, make: Callable[[int], Written], now: float) -> list[Effect]:
         """Store one more record; `make` is given its index."""
@@ -71,7 +74,7 @@ class LaneWriter:
                 break
             self.position += 1
             confirmed.append(self.unconfirmed.pop(index))
-            self.waits_since = now
+            self.waits_since, self.patience = now, 1
         if not self.unconfirmed:
             self.waits_since = None
         return confirmed
@@ -87,6 +90,7 @@ class LaneWriter:
         if self.state == "stopped":
             return []
         self.waits_since = now
+        self.patience = min(2 * self.patience, PATIENCE_MAX)
         self.on_the_way = 0
         self.state = "reading"
         return [Read(self.lane)]

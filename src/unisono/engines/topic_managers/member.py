@@ -22,6 +22,9 @@ from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.frames import Join, Joined, Nack, Registration, Replan, Report, Routed
 
 
+TRIES_APART_MAX = 16  # repeated joins come further and further apart, up to so many times join_s
+
+
 class Member:
     """One subscription that may change: a `MovingSubscriber`, and what it tells the nodes."""
 
@@ -46,6 +49,7 @@ class Member:
         self.new: frozenset[str] = frozenset()  # being joined
         self.later: deque[tuple[str, ...]] = deque()  # joins that wait for the one under way
         self.retry_at: float | None = None
+        self.tries = 0
         self.report_at: float | None = None
         self.entered = 0  # the epoch that `held` speaks of
 
@@ -102,13 +106,15 @@ class Member:
                 continue
             self.new = fresh
             self.version += 1
+            self.tries = 0
             self.held |= fresh
             self.inner.begin_join(sorted(fresh))
             return [Listen(tuple(sorted(fresh))), *self._send_join(now)]
         return []
 
     def _send_join(self, now: float) -> list[Effect]:
-        self.retry_at = now + self.join_s
+        self.retry_at = now + self.join_s * min(2**self.tries, TRIES_APART_MAX)
+        self.tries += 1
         control = self.control
         if control is None or control.state == "sealing" or not self.new:
             return []  # nobody could answer now
@@ -166,6 +172,7 @@ class Member:
         self.control = control
         if control.state == "sealing":
             return []  # nobody could answer now
+        self.tries = 0
         return self._send_join(now) if self.new else self._join_next(now)
 
     def _enter(self, effects: list[Effect]) -> list[Effect]:

@@ -122,7 +122,7 @@ class ManagerNode:
             self.frozen_until,
         ]
         if self.writer is not None and self.writer.waits_since is not None:
-            times.append(self.writer.waits_since + self.settings.append_s)
+            times.append(self.writer.waits_since + self.settings.append_s * self.writer.patience)
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> list[Effect]:
@@ -139,7 +139,7 @@ class ManagerNode:
         if self.frozen_until is not None and self.frozen_until <= now:
             effects += self._thaw(now)
         if self.writer is not None and self.writer.waits_since is not None:
-            silent = now - self.writer.waits_since >= self.settings.append_s
+            silent = self.writer.waits_since + self.settings.append_s * self.writer.patience <= now
             effects += self.writer.give_up_waiting(now) if silent else []
         return effects
 
@@ -201,6 +201,10 @@ class ManagerNode:
         return self._store(lambda index: EventRecord(self.epoch, index, event), then, now)
 
     def _store_join(self, join: Join, joined: Joined, then: list[Effect], now: float) -> list[Effect]:
+        assert self.writer is not None
+        for record in self.writer.unconfirmed.values():
+            if isinstance(record, JoinRecord) and record.registration == join.registration:
+                return []  # sent again while it is being stored: the first will be answered
         return self._store(
             lambda index: JoinRecord(self.epoch, index, join.registration, joined.reached), then, now
         )
@@ -275,11 +279,11 @@ class ManagerNode:
 
     def _suspected(self, node: str, now: float) -> list[Effect]:
         control = self.control
-        if control is None or control.state != "active" or node == self.name:
+        if control is None or control.state != "active" or node not in control.live or node == self.name:
             return []
-        if node not in control.live or self.name not in control.live:
-            return []  # it is declared dead already, or we are
-        return [Decide(control.sealing(self.name, self.planner.intent(control, now), dead=(node,)))]
+        intent = self.planner.intent(control, now)
+        # Whoever decides is alive, whatever was declared before.
+        return [Decide(control.sealing(self.name, intent, dead=(node,), alive=(self.name,)))]
 
     def _come_back(self) -> list[Effect]:
         """Declared dead, and alive: ask to be counted again, without any topics to begin with."""

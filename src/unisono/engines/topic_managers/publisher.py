@@ -20,6 +20,7 @@ from unisono.engines.topic_managers.addresses import manager_address
 from unisono.model.errors import FrameError
 from unisono.model.frames import Completed, Create, Publication, Routed, Sequenced, Stamped
 
+PATIENCE_MAX = 16
 UNDER_WAY_MAX = 512  # events without an answer; nodes remember more than that of each publisher
 
 
@@ -39,6 +40,7 @@ class Publisher:
         self.resend_s = resend_s
         self.control: Control | None = None  # who owns which topic, where nodes do
         self.resend_at: float | None = None
+        self.patience = 1  # doubles each time nothing comes of asking again
         self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
         self.waiting: deque[Publication] = deque()  # held back by `causal`
 
@@ -91,17 +93,19 @@ class Publisher:
         if self.control is not None and control.version <= self.control.version:
             return []
         self.control = control
+        self.patience = 1
         return self._resend(now) if control.state == "active" else []
 
     def _resend(self, now: float) -> list[Effect]:
         """The same events with the same ids: those that have their places are only answered again."""
-        self.resend_at = now + self.resend_s if self.outgoing else None
+        self.resend_at = now + self.resend_s * self.patience if self.outgoing else None
+        self.patience = min(2 * self.patience, PATIENCE_MAX)
         return [self._create(publication) for publication in self.outgoing.values()]
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         if self.outgoing.pop(sequenced.id.n, None) is None:
             return []
-        self.resend_at = None
+        self.resend_at, self.patience = None, 1
         return [Acknowledge(sequenced), *self._send(now)]
 
     def _completed(self, completed: Completed, now: float) -> list[Effect]:

@@ -21,7 +21,6 @@ from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.frames import Join, Joined, Nack, Registration, Replan, Report, Routed
 
-
 TRIES_APART_MAX = 16  # repeated joins come further and further apart, up to so many times join_s
 
 

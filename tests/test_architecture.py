@@ -18,11 +18,13 @@ ARROWS: dict[str, set[str]] = {
     "engines": {"model"},
     "ens": {"model"},
     "history": {"model"},
-    "runtime": {"engines", "ens", "history", "model"},
-    "sim": {"engines", "history", "model"},
+    "journal": {"history", "model"},
+    "runtime": {"engines", "ens", "history", "journal", "model"},
+    "sim": {"engines", "history", "journal", "model"},
+    "pipeline": {"journal", "history", "model", "lab", "engines"},
     "lab": {"sim", "testing", "engines", "history", "model"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
-    "cli": {"lab", "sim", "testing", "runtime", "engines", "ens", "history", "model", "unisono"},
+    "cli": {"pipeline", "journal", "lab", "sim", "testing", "runtime", "engines", "ens", "history", "model", "unisono"},
     "unisono": {"model", "runtime", "cli"},  # __init__.py and __main__.py
 }
 IMPURE = {"asyncio", "socket", "time", "random", "uuid", "os", "threading", "secrets", "datetime", "logging"}

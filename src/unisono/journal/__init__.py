@@ -1,0 +1,6 @@
+"""Histories on disk: Arrow columns in Parquet segments, written while a process runs, read by anybody.
+
+A journal is a folder with one folder per process life, and in it segments in the order they were closed. A
+segment is written aside and renamed when it is whole, so whoever reads sees only whole segments; a crash loses
+at most what had not been written yet. The schema has a version and every segment names it.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,3 +179,121 @@ def test_whatever_the_network_does_all_arrives_in_order_once(count, random):
             back = packets(links.handle(Arrived(source, packet), now))
             flying += [("a" if to == "b" else "b", p) for p in back]
     assert b.engine.heard == list(range(1, count + 1))
+
+
+# Lives.
+
+
+def lives(left: int, right: int) -> tuple[Links, Links]:
+    return Links(Echo("b"), SETTINGS, life=left), Links(Echo("a"), SETTINGS, life=right)
+
+
+def meet(a: Links, b: Links, now: float = 0.0) -> None:
+    """Carry packets to and fro until nobody says anything more."""
+    flying = [("b", p) for p in packets(a.handle(TICK, now))]
+    while flying:
+        to, packet = flying.pop(0)
+        source, links, back = ("a", b, "a") if to == "b" else ("b", a, "b")
+        flying += [(back, p) for p in packets(links.handle(Arrived(source, packet), now))]
+
+
+def test_strangers_get_to_know_each_other_and_nothing_is_lost():
+    a, b = lives(1, 1)
+    (out,) = packets(a.handle(GO, 0.0))
+    assert (out.life, out.to) == (1, 0)
+    (answer,) = packets(b.handle(Arrived("a", out), 0.1))
+    assert b.engine.heard == [], "it was meant for nobody in particular"
+    (again,) = packets(a.handle(Arrived("b", answer), 0.2))
+    assert (again.number, again.to) == (1, 1)
+    b.handle(Arrived("a", again), 0.3)
+    assert b.engine.heard == [1]
+
+
+def test_what_a_former_life_sent_never_reaches_anybody():
+    a, b = lives(1, 1)
+    a.handle(GO, 0.0)
+    meet(a, b, 1.0)
+    (old,) = packets(a.handle(GO, 2.0))
+    reborn = Links(Echo("b"), SETTINGS, life=2)
+    reborn.handle(GO, 3.0)
+    meet(reborn, b, 4.0)
+    assert b.engine.heard == [1, 1], "each life counts from 1"
+    assert b.handle(Arrived("a", old), 5.0) == []
+    assert b.engine.heard == [1, 1]
+
+
+def test_what_was_meant_for_a_former_life_is_dropped():
+    a, b = lives(1, 1)
+    a.handle(GO, 0.0)
+    meet(a, b, 1.0)
+    late = [p for _ in range(5) for p in packets(a.handle(GO, 2.0))]
+    reborn = Links(Echo("a"), SETTINGS, life=2)
+    for packet in reversed(late):
+        for answer in packets(reborn.handle(Arrived("a", packet), 3.0)):
+            a.handle(Arrived("b", answer), 3.1)
+    assert reborn.engine.heard == []
+    assert a.next_timer() is None, "nothing of it is repeated, nor sent from the queue"
+    a.handle(GO, 4.0)
+    meet(a, reborn, 9.0)
+    assert reborn.engine.heard == [7]
+
+
+def test_an_answer_to_a_former_life_acknowledges_nothing():
+    a, b = lives(1, 1)
+    a.handle(GO, 0.0)
+    meet(a, b, 1.0)
+    (old,) = packets(a.handle(GO, 2.0))
+    (answer,) = packets(b.handle(Arrived("a", old), 2.1))
+    reborn = Links(Echo("b"), SETTINGS, life=2)
+    reborn.handle(GO, 3.0)
+    reborn.handle(Arrived("b", answer), 3.1)
+    assert reborn.next_timer() is not None
+    meet(reborn, b, 9.0)
+    assert b.engine.heard == [1, 2, 1]
+
+
+def test_a_twin_is_of_its_kind():
+    class Kind(Links):
+        pass
+
+    twin = Kind(Echo("b"), SETTINGS, life=3).copy()
+    assert isinstance(twin, Kind)
+    assert twin.life == 3
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32))
+def test_whenever_processes_restart_each_life_hears_each_in_order(count, seed):
+    """Each life of the receiver hears, of each life of the sender, numbers that follow each other."""
+    random = Random(seed)
+    now, life = 0.0, {"a": 1, "b": 1}
+    sides = dict(zip("ab", lives(1, 1), strict=True))
+    flying: list[tuple[str, Packet]] = []
+    said = {1: 0}  # life of a -> what it said
+    heard: dict[tuple[int, int], list[int]] = {}  # life of a, life of b -> what was heard
+    for step in range(300):
+        now += 0.5
+        if step < 100 and random.random() < 0.05:
+            name = random.choice("ab")
+            life[name] += 1
+            sides[name] = Links(Echo("b" if name == "a" else "a"), SETTINGS, life=life[name])
+            said.setdefault(life["a"], 0)
+        if step < 100 and said[life["a"]] < count and random.random() < 0.3:
+            said[life["a"]] += 1
+            flying += [("b", p) for p in packets(sides["a"].handle(GO, now))]
+        for name, peer in (("a", "b"), ("b", "a")):
+            if (due := sides[name].next_timer()) is not None and due <= now:
+                flying += [(peer, p) for p in packets(sides[name].handle(TICK, now))]
+        if flying:
+            to, packet = flying.pop(random.randrange(len(flying)))
+            if step < 100 and random.random() < 0.2:
+                continue
+            if random.random() < 0.2:
+                flying.append((to, packet))
+            source = "a" if to == "b" else "b"
+            before = len(sides[to].engine.heard)
+            flying += [(source, p) for p in packets(sides[to].handle(Arrived(source, packet), now))]
+            if to == "b":
+                heard.setdefault((packet.life, life["b"]), []).extend(sides["b"].engine.heard[before:])
+    for (sender, _), numbers in heard.items():
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
+        assert all(n <= said[sender] for n in numbers)

@@ -5,6 +5,11 @@ after a pause that doubles; the receiver hands them on in order, once each. Repe
 end to end: an event re-injected at its publisher would overtake the ones behind it and tie the order in a
 knot (three events suffice).
 
+A process that restarts begins a new life, and lives count up. A packet names the life of its sender and the
+one it is meant for; what belongs to a former life of either side is dropped. Whoever does not know the other's
+life yet learns it from the answer and starts from 1; whoever learns of a new one forgets what the old one was
+to be told. Processes that never restart live in life 0 and know it of each other.
+
 `Links` wraps an engine: it turns its `Send`s into `Packet`s and packets back into `Received`. Wrapped or not,
 the engine cannot tell the difference.
 """
@@ -30,6 +35,8 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
     number: int
     acknowledged: int
     message: Message | None = None
+    life: int = 0  # of the sender
+    to: int = 0  # the life it is meant for; 0 where that is not known yet
 
 
 class Transmit(msgspec.Struct, frozen=True):
@@ -65,9 +72,20 @@ LinkEffect: TypeAlias = Effect | Transmit
 class _Link:
     """One peer: both directions."""
 
-    __slots__ = ("acknowledged", "early", "heard", "next", "pause", "queue", "retry_at", "unacknowledged")
+    __slots__ = (
+        "acknowledged",
+        "early",
+        "heard",
+        "life",
+        "next",
+        "pause",
+        "queue",
+        "retry_at",
+        "unacknowledged",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, life: int = 0) -> None:
+        self.life = life  # the newest life of the peer that was heard of
         self.next = 1  # number of the next packet out
         self.acknowledged = 0  # the peer has everything up to here
         self.unacknowledged: dict[int, Message] = {}
@@ -86,6 +104,7 @@ class _Link:
 
     def state(self) -> Hashable:
         return (
+            self.life,
             self.next,
             self.acknowledged,
             tuple((n, str(message)) for n, message in self.unacknowledged.items()),
@@ -100,9 +119,10 @@ class _Link:
 class Links:
     """An engine behind reliable FIFO links."""
 
-    def __init__(self, engine: Engine, settings: LinkSettings = LinkSettings()) -> None:
+    def __init__(self, engine: Engine, settings: LinkSettings = LinkSettings(), life: int = 0) -> None:
         self.engine = engine
         self.settings = settings
+        self.life = life  # larger than that of any earlier process with this address
         self.peers: dict[str, _Link] = {}
 
     def handle(self, input: Input | Arrived, now: float) -> list[LinkEffect]:
@@ -148,16 +168,35 @@ class Links:
         while link.queue and len(link.unacknowledged) < self.settings.window:
             message = link.queue.popleft()
             link.unacknowledged[link.next] = message
-            effects.append(Transmit(peer, Packet(link.next, link.heard, message)))
+            effects.append(Transmit(peer, self._packet(link, link.next, message)))
             link.next += 1
         if link.unacknowledged and link.retry_at is None:
             link.pause = self.settings.retry_s
             link.retry_at = now + link.pause
         return effects
 
+    def _packet(self, link: _Link, number: int = 0, message: Message | None = None) -> Packet:
+        return Packet(number, link.heard, message, self.life, link.life)
+
+    def _meet(self, peer: str, life: int) -> _Link:
+        """The link to a life of the peer that is new to us."""
+        former, link = self._link(peer), _Link(life)
+        if not former.life:  # at the first meeting: what is waiting is meant for whoever answers
+            link.queue.extend(former.unacknowledged.values())
+            link.queue.extend(former.queue)
+        self.peers[peer] = link
+        return link
+
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
         link, packet = self._link(arrived.source), arrived.packet
         effects: list[LinkEffect] = []
+        if packet.life < link.life:
+            return []  # of a former life
+        if packet.life > link.life:
+            link = self._meet(arrived.source, packet.life)
+            effects += self._transmit(arrived.source, link, now)
+        if packet.to != self.life:  # meant for a former life, or for whoever is here: say who it is
+            return [*effects, Transmit(arrived.source, self._packet(link))]
         if packet.acknowledged > link.acknowledged:
             for number in range(link.acknowledged + 1, packet.acknowledged + 1):
                 link.unacknowledged.pop(number, None)
@@ -172,7 +211,7 @@ class Links:
             link.heard += 1
             message = link.early.pop(link.heard)
             effects += self._wrap(self.engine.handle(Received(arrived.source, message), now), now)
-        effects.append(Transmit(arrived.source, Packet(0, link.heard)))
+        effects.append(Transmit(arrived.source, self._packet(link)))
         return effects
 
     def _retries(self, now: float) -> list[LinkEffect]:
@@ -180,7 +219,7 @@ class Links:
         for peer, link in self.peers.items():
             if link.retry_at is not None and link.retry_at <= now:
                 for number, message in link.unacknowledged.items():
-                    effects.append(Transmit(peer, Packet(number, link.heard, message)))
+                    effects.append(Transmit(peer, self._packet(link, number, message)))
                 link.pause = min(2 * link.pause, self.settings.retry_s_max)
                 link.retry_at = now + link.pause
         return effects
@@ -194,10 +233,16 @@ class Links:
 
     def copy(self) -> Links:
         """An independent twin."""
-        twin = Links(self.engine.copy(), self.settings)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.engine = self.engine.copy()
         twin.peers = {peer: link.copy() for peer, link in self.peers.items()}
         return twin
 
     def state(self) -> Hashable:
         """Equal exactly when two would behave alike from now on."""
-        return (self.engine.state(), tuple(sorted((p, link.state()) for p, link in self.peers.items())))
+        return (
+            self.life,
+            self.engine.state(),
+            tuple(sorted((p, link.state()) for p, link in self.peers.items())),
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from unisono.engines.sequencing_atoms import check_graph
+from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.lab.bugs import explore_world, run_bug
 from unisono.lab.explore import all_patterns
 from unisono.model.errors import PlanError
@@ -102,6 +103,27 @@ def test_ce_19_six_of_the_eight_directions_deadlock(directions: tuple[int, int, 
             check_graph(scenario.graph)
     found = explore_world(scenario)
     assert bool(found.stuck) is not lawful
+    assert not found.violations
+
+
+def test_ce_15_is_closed_by_rings_too() -> None:
+    """000, 001: the publisher dies with the stamp; the manager that keeps the event can still be asked for it."""
+    papers = worlds.CRASH.but(managers=ManagerSettings(mode="return"))
+    assert explore_world(papers).stuck
+    asking = papers.but(
+        managers=ManagerSettings(mode="return", ring_events=4), subscribers=SubscriberSettings(repair=True)
+    )
+    assert explore_world(asking).findings == ()
+
+
+@pytest.mark.parametrize("directions", worlds.DIRECTIONS)
+def test_three_branches_of_a_star_deadlock_in_every_direction(directions: tuple[int, int, int]) -> None:
+    """003's proof of transitivity: of three paths that meet two by two, none need hold another's atom."""
+    star = worlds.atom_star(directions)
+    with pytest.raises(PlanError, match="C3"):
+        check_graph(star.graph)
+    found = explore_world(star)
+    assert found.stuck
     assert not found.violations
 
 

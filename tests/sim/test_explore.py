@@ -19,7 +19,7 @@ from unisono.sim.explore import Explorer, Faults, Planned, Search, TooManyStates
 from unisono.sim.explore.arrivals import Outcomes
 from unisono.sim.explore.packets import LinkScenario, explore_links
 from unisono.sim.explore.search import Step
-from unisono.testing.planted_bugs import worlds
+from unisono.testing.planted_bugs import engines, worlds
 
 
 class Stairs:
@@ -163,6 +163,13 @@ def test_a_repeated_request_is_numbered_once(mode: str) -> None:
 
     scenario = worlds.TWO.but(faults=Faults(repeats=1), managers=ManagerSettings(mode=mode))  # type: ignore[arg-type]
     assert Explorer().explore(scenario).findings == ()
+
+
+def test_an_answer_may_be_overtaken_by_the_answer_to_a_repeated_request() -> None:
+    """They come from different managers: a repeated one without the stamp would leave the event unpublished."""
+    weak = worlds.AGAIN_RETURNED.but(make_manager=engines.AnswersWithoutStamp)
+    assert Explorer().explore(weak).stuck
+    assert Explorer().explore(worlds.AGAIN_RETURNED).findings == ()
 
 
 def test_links_deliver_in_order_once_and_always() -> None:

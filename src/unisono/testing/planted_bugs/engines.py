@@ -12,7 +12,7 @@ from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.subscriber import Subscriber
-from unisono.model.frames import Entries, Fill, Publication, Stamped
+from unisono.model.frames import Completed, Entries, Fill, Publication, Sequenced, Stamped
 
 # Subscribers.
 
@@ -135,6 +135,13 @@ class ForgetsRequests(TopicManager):
 
     def _seen(self, publication: Publication) -> Seen:
         return Seen(self.settings.seen_max)
+
+
+class AnswersWithoutStamp(TopicManager):
+    """In return mode answers a repeated request like one that somebody else publishes."""
+
+    def _answer(self, known: Sequenced) -> Sequenced | Completed:
+        return known
 
 
 class CountsWhenFilling(TopicManager):

@@ -98,6 +98,11 @@ BUGS: tuple[PlantedBug, ...] = (
         "Groups travel one edge of the sequencing graph in both directions.",
         "003 C1 and C2, CE-19", STUCK, worlds.atom_line((1, 1, 1)), worlds.atom_line((1, 1, -1)),
     ),
+    PlantedBug(
+        "star_of_atoms",
+        "Three groups meet two by two on the branches of a star; only a transit atom is common to all paths.",
+        "003 transitivity, CE-19b", STUCK, worlds.STAR_AS_LINE, worlds.atom_star((1, 1, 1)),
+    ),
     _bug(
         "double_overlaps_causal",
         "Topics that only one subscriber shares are not ordered, where causal order was promised.",
@@ -142,6 +147,11 @@ BUGS: tuple[PlantedBug, ...] = (
         "second_number",
         "A repeated request takes a second number.",
         "000 retry", "no_duplication", worlds.AGAIN, make_manager=engines.ForgetsRequests,
+    ),
+    _bug(
+        "answers_without_stamp",
+        "A repeated request is answered without its stamp, so the publisher never publishes it.",
+        "000 EVENT_TS", STUCK, worlds.AGAIN_RETURNED, make_manager=engines.AnswersWithoutStamp,
     ),
     _bug(
         "forced_without_clean",

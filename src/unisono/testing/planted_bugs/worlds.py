@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from unisono.engines.sequencing_atoms import AtomGraph
+from unisono.engines.sequencing_atoms import AtomGraph, line_of_atoms
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.sim.explore import LIVENESS, SAFETY, Faults, Planned, TopicManagerScenario, forest
 from unisono.sim.explore.atoms import AtomScenario
@@ -81,6 +81,13 @@ TWICE = world({"s1": "T1"}, "a:T1", faults=Faults(doubles=1))
 
 AGAIN = world({"s1": "T1"}, "a:T1", faults=Faults(repeats=1))
 
+AGAIN_RETURNED = world(
+    {"s1": "T1 T2", "s2": "T1 T2"},
+    "a:T1 b:T2",
+    faults=Faults(repeats=1),
+    managers=ManagerSettings(mode="return"),
+)
+
 # One notification is lost; the ring holds one event, so the older one is lost for ever.
 LOSSY = world(
     {"s1": "T1"},
@@ -99,5 +106,19 @@ def atom_line(directions: tuple[int, int, int]) -> AtomScenario:
     paths = {group: _LINE[group][::way] for group, way in zip("XYZ", directions, strict=True)}
     return AtomScenario(AtomGraph(GROUPS, paths), tuple(Planned(g.lower(), g) for g in "XYZ"))
 
+
+# Three groups that meet two by two on three branches; the atom of two others is where the branches join.
+STAR_GROUPS = dict.fromkeys("XYZ", frozenset("AB")) | dict.fromkeys("UV", frozenset("CD"))
+_STAR = {"X": ("X&Y", "U&V", "X&Z"), "Y": ("Y&Z", "U&V", "X&Y"), "Z": ("X&Z", "U&V", "Y&Z")}
+_STAR_EVENTS = tuple(Planned(g.lower(), g) for g in "XYZ")
+
+
+def atom_star(directions: tuple[int, int, int]) -> AtomScenario:
+    """The branches travelled in these directions: no atom but the one in transit is common to all three paths."""
+    paths = {group: _STAR[group][::way] for group, way in zip("XYZ", directions, strict=True)}
+    return AtomScenario(AtomGraph(STAR_GROUPS, paths | dict.fromkeys("UV", ("U&V",))), _STAR_EVENTS)
+
+
+STAR_AS_LINE = AtomScenario(line_of_atoms(STAR_GROUPS), _STAR_EVENTS)
 
 DIRECTIONS: tuple[tuple[int, int, int], ...] = tuple(product((1, -1), repeat=3))  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ command -v "$python" >/dev/null 2>&1 || apt_install python3 python3-venv
   say "Python 3.11 or newer is needed, '$python' is $("$python" --version 2>&1); point PYTHON at a newer one"; exit 2; }
 "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || apt_install python3-venv
 
-command -v java >/dev/null 2>&1 || { apt_install default-jre-headless || say "Java is missing: everything works but the Spark pipeline"; }
+command -v java >/dev/null 2>&1 || ( apt_install default-jre-headless ) || say "Java is missing: everything works but the Spark pipeline"
 
 say "making $venv (a minute or two the first time)"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"

@@ -13,6 +13,7 @@ from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
 SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publishers have fewer under way
+LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 
 class Recovery(NamedTuple):
@@ -88,7 +89,7 @@ def recover(
     return Recovery(
         EpochNotice(epoch, numbers, voids),
         tuple(registered[s] for s in sorted(registered) if registered[s].topics),
-        tuple(s for key in sorted(seen) for s in seen[key].values()),
+        tuple(s for life in list(seen)[-LIVES_MAX:] for s in seen[life].values()),
     )
 
 
@@ -121,7 +122,8 @@ def _register(registered: dict[str, Registration], registration: Registration) -
 
 
 def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced: Sequenced) -> None:
-    window = seen.setdefault((sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation), {})
+    life = (sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation)
+    window = seen[life] = seen.pop(life, {})  # those heard of last come last
     window[sequenced.id.n] = sequenced
     if len(window) > SEEN_MAX:
         del window[min(window)]

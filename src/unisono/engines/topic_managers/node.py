@@ -48,6 +48,7 @@ from unisono.model.frames import (
 )
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 
+NOTICES_MAX = 256  # epochs a subscriber may be behind
 ToManager: TypeAlias = Create | Fill | Done | Join | Nack
 
 
@@ -350,6 +351,8 @@ class ManagerNode:
                 if isinstance(record, EpochRecord) and record.epoch <= control.epoch:
                     self.notices[record.epoch] = record.notice
                     start = record if record.epoch == control.epoch else start
+        for epoch in sorted(self.notices)[:-NOTICES_MAX]:
+            del self.notices[epoch]
         return start
 
     def _fill_ring(self, topic: str, read: dict[str, tuple[tuple[LaneRecord, ...], int]], now: float) -> None:

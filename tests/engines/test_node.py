@@ -1,0 +1,241 @@
+"""A node: what is stored before what is told, and how it goes from one epoch to the next."""
+
+from unisono.engines.effects import Announce, Append, Decide, Look, Read, Send
+from unisono.engines.inputs import Appended, Controlled, ReadBack, Received, Suspected, Tick
+from unisono.engines.takeover.control import Intent, first_control, next_plan
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.model.frames import (
+    Create,
+    Done,
+    EpochNotice,
+    Fill,
+    Join,
+    Joined,
+    Nack,
+    Prepare,
+    Prepared,
+    Publication,
+    Registration,
+    Replan,
+    Routed,
+    Sequenced,
+    Stamped,
+)
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
+
+BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
+PLAN = next_plan(Intent("line", ("A", "B")), BOTH, threshold=2, epoch=0)
+TOGETHER = first_control(PLAN, {"A": "N1", "B": "N1"}, ["N1", "N2"])
+APART = first_control(PLAN, {"A": "N1", "B": "N2"}, ["N1", "N2", "N3"])
+
+
+def node(name="N1", control=TOGETHER):
+    """A node that serves epoch 0, its lanes empty."""
+    made = ManagerNode(name, NodeSettings())
+    for effect in made.handle(Controlled(control), 0.0):
+        assert made.handle(ReadBack(effect.lane, (), 0), 0.0) == []
+    made.check()
+    return made
+
+
+def publication(topic, n=1):
+    return Publication("p", 0, n, topic)
+
+
+def create(topic, n=1):
+    return Received("p", Routed(topic, Create(publication(topic, n))))
+
+
+def stored(one, effect, sequence):
+    return one.handle(Appended(effect.lane, effect.record, sequence), 0.0)
+
+
+def test_a_chain_on_one_node_is_a_function_call():
+    (append,) = node().handle(create("B"), 0.0)
+    assert append == Append("N1", EventRecord(0, 1, Stamped(publication("B"), 0, {"B": 1, "A": 0})), 0)
+
+
+def test_nothing_is_told_before_it_is_stored():
+    one = node()
+    (append,) = one.handle(create("B"), 0.0)
+    event = append.record.event
+    assert stored(one, append, 1) == [
+        Announce(("B",), event),
+        Send("p", Sequenced("B", event.publication.id, 0, event.entries)),
+    ]
+
+
+def test_a_repair_never_shows_what_is_not_stored():
+    one = node()
+    (append,) = one.handle(create("B"), 0.0)
+    (answer,) = one.handle(Received("s", Routed("B", Nack("B", "s", (1,)))), 0.0)
+    assert answer.message.events == ()
+    stored(one, append, 1)
+    (answer,) = one.handle(Received("s", Routed("B", Nack("B", "s", (1,)))), 0.0)
+    assert answer.message.events == (append.record.event,)
+
+
+def test_a_manager_elsewhere_is_reached_through_its_node():
+    low = node("N2", APART)
+    (send,) = low.handle(create("B"), 0.0)
+    assert send == Send("N1", Routed("A", Fill(publication("B"), 0, {"B": 1}, ("A",), ())))
+    top = node("N1", APART)
+    (append,) = top.handle(Received("N2", send.message), 0.0)
+    event = append.record.event
+    assert stored(top, append, 1)[-1] == Send("N2", Routed("B", Done(event)))
+
+
+def test_a_join_is_stored_before_it_is_answered():
+    one = node()
+    registration = Registration("t", 1, ("A", "B"))
+    join = Join(registration, ("A", "B"), 0, {}, ("A",))
+    (append,) = one.handle(Received("t", Routed("B", join)), 0.0)
+    assert append.record == JoinRecord(0, 1, registration, {"A": 0, "B": 0})
+    assert one.handle(Received("t", Routed("B", join)), 0.0) == []  # sent again meanwhile
+    (answer,) = stored(one, append, 1)
+    assert answer == Send("t", Joined(1, ("A", "B"), 0, {"A": 0, "B": 0}))
+
+
+def test_a_join_makes_topics_conflict_from_then_on():
+    plan = next_plan(Intent("line", ("A", "B")), (), threshold=2, epoch=0)
+    one = node(control=first_control(plan, {"A": "N1", "B": "N1"}, ["N1"]))
+    (append,) = one.handle(create("B"), 0.0)
+    assert append.record.event.entries == {"B": 1}
+    for name in ("s", "t"):
+        join = Join(Registration(name, 1, ("A", "B")), ("A", "B"), 0, {}, ("A",))
+        one.handle(Received(name, Routed("B", join)), 0.0)
+    (append,) = one.handle(create("A", 2), 0.0)
+    assert append.record.event.entries == {"A": 1, "B": 1}
+
+
+def test_what_belongs_to_a_later_epoch_waits_and_what_belongs_to_an_earlier_one_is_dropped():
+    one = node("N1", APART)
+    later = Fill(publication("B"), 1, {"B": 1}, ("A",), ())
+    assert one.handle(Received("N2", Routed("A", later)), 0.0) == [Look()]
+    began = take_over(one, APART, 1)
+    assert any(isinstance(e, Append) and e.record.epoch == 1 for e in began)
+    earlier = Fill(publication("B", 2), 0, {"B": 2}, ("A",), ())
+    assert one.handle(Received("N2", Routed("A", earlier)), 0.0) == []
+
+
+def take_over(one, control, epoch, records=()):
+    """Let another node decide on and finish the next epoch; returns what adopting it causes."""
+    sealing = control.sealing("N3", Intent("line", control.plan.rank), dead=())
+    one.handle(Controlled(sealing), 0.0)
+    plan = next_plan(sealing.intent, BOTH, 2, epoch)
+    began = EpochRecord(epoch, EpochNotice(epoch, {"A": 3, "B": 2}), BOTH, ())
+    effects = one.handle(Controlled(sealing.active(plan)), 0.0)
+    result = []
+    for read in effects:
+        result = one.handle(ReadBack(read.lane, (*records, SealRecord(epoch), began), 2 + len(records)), 0.0)
+    return result
+
+
+def test_a_survivor_starts_afresh_too():
+    one = node()
+    one.handle(create("B"), 0.0)  # never stored: it did not happen
+    take_over(one, TOGETHER, 1)
+    (append,) = one.handle(create("B"), 0.0)
+    assert append == Append("N1", EventRecord(1, 1, Stamped(publication("B"), 1, {"B": 3, "A": 3})), 2)
+
+
+def test_an_event_of_an_earlier_epoch_is_answered_again_and_not_numbered_again():
+    one = node()
+    event = Stamped(publication("B"), 0, {"B": 1, "A": 0})
+    sealing = TOGETHER.sealing("N2", Intent("line", PLAN.rank))
+    done = Sequenced("B", event.publication.id, 0, event.entries)
+    began = EpochRecord(1, EpochNotice(1, {"A": 0, "B": 1}), BOTH, (done,))
+    one.handle(Controlled(sealing), 0.0)
+    (read,) = one.handle(Controlled(sealing.active(next_plan(sealing.intent, BOTH, 2, 1))), 0.0)
+    one.handle(ReadBack(read.lane, (EventRecord(0, 1, event), SealRecord(1), began), 3), 0.0)
+    assert one.handle(create("B"), 0.0) == [Send("p", done)]
+
+
+def test_a_suspicion_leads_to_a_decision_and_its_decider_carries_it_through():
+    two = node("N2", APART)
+    (decide,) = two.handle(Suspected("N1"), 0.0)
+    assert isinstance(decide, Decide)
+    assert decide.control.owner == {"A": "N2", "B": "N2"}
+    seals = two.handle(Controlled(decide.control), 0.0)
+    assert seals == [Append("N1", SealRecord(1), None), Append("N2", SealRecord(1), None)]
+    assert two.handle(Appended("N1", SealRecord(1), 1), 0.0) == []
+    assert two.handle(Appended("N2", SealRecord(1), 1), 0.0) == [Read("N1"), Read("N2")]
+    two.handle(ReadBack("N1", (SealRecord(1),), 1), 0.0)
+    # Reading its own lane it also learns that its writer is sealed.
+    begins = [e for e in two.handle(ReadBack("N2", (SealRecord(1),), 1), 0.0) if isinstance(e, Append)]
+    assert [(b.lane, b.record.epoch) for b in begins] == [("N1", 1), ("N2", 1)]
+    two.handle(Appended("N1", begins[0].record, 2), 0.0)
+    notice, activate = two.handle(Appended("N2", begins[1].record, 2), 0.0)
+    assert isinstance(notice, Announce)
+    assert activate.control.state == "active"
+    assert activate.control.plan.epoch == 1
+
+
+def test_an_epoch_that_its_decider_does_not_finish_is_finished_by_another():
+    two = node("N2", APART)
+    sealing = APART.sealing("N3", Intent("line", PLAN.rank), dead=("N1",))
+    assert two.handle(Controlled(sealing), 0.0) == []
+    effects = two.handle(Tick(), two.settings.finish_s)
+    assert Append("N1", SealRecord(1), None) in effects
+
+
+def test_a_sealed_writer_falls_silent_for_ever():
+    one = node("N1", APART)
+    (append,) = one.handle(create("A"), 0.0)
+    (read,) = stored(one, append, None)
+    assert one.handle(ReadBack(read.lane, (SealRecord(1),), 1), 0.0) == [Look()]
+    assert one.handle(create("A", 2), 0.0) == []
+
+
+def test_who_is_declared_dead_and_is_not_asks_to_come_back():
+    one = node("N1", APART)
+    sealing = APART.sealing("N2", Intent("line", PLAN.rank), dead=("N1",))
+    active = sealing.active(next_plan(sealing.intent, BOTH, 2, 1))
+    assert one.handle(Controlled(active), 0.0) == [Send("N2", Replan(1, alive="N1"))]
+    assert one.handle(create("A"), 0.0) == []
+
+
+def test_a_planned_epoch_lets_what_is_under_way_finish():
+    one = node()
+    (append,) = one.handle(create("B"), 0.0)
+    assert one.handle(Received("N2", Prepare(1, "N2")), 0.0) == []
+    assert one.handle(create("B", 2), 0.0) == []  # waits
+    assert stored(one, append, 1)[-1] == Send("N2", Prepared(1, "N1"))
+
+
+def test_a_prepared_epoch_that_never_comes_is_forgotten():
+    one = node()
+    one.handle(Received("N2", Prepare(1, "N2")), 0.0)
+    one.handle(create("B"), 0.0)
+    effects = one.handle(Tick(), one.settings.frozen_s)
+    assert [e.record.index for e in effects if isinstance(e, Append)] == [1]
+
+
+def test_the_leader_plans_and_decides_when_all_are_prepared():
+    one = node("N1", APART)
+    effects = one.handle(Received("s", Replan(0, rank=("B", "A"))), 0.0)
+    assert effects[0] == Send("N1", Prepare(1, "N1"))
+    assert Send("N2", Prepare(1, "N1")) in effects
+    assert one.handle(Received("N1", Prepared(1, "N1")), 0.0) == []
+    (decide,) = one.handle(Received("N2", Prepared(1, "N2")), 0.0)
+    assert decide.control.intent.rank == ("B", "A")
+
+
+def test_the_leader_does_not_wait_for_ever_for_a_node_that_does_not_answer():
+    one = node("N1", APART)
+    one.handle(Received("s", Replan(0, rank=("B", "A"))), 0.0)
+    effects = one.handle(Tick(), one.settings.prepare_s)
+    assert any(isinstance(e, Decide) for e in effects)
+
+
+def test_a_request_of_an_epoch_that_is_over_is_dropped():
+    one = node("N1", APART)
+    assert one.handle(Received("s", Replan(7, rank=("B", "A"))), 0.0) == []
+    assert one.planner.stale == 1
+
+
+def test_requests_are_passed_on_to_the_leader():
+    assert node("N2", APART).handle(Received("s", Replan(0, ("A", "B"))), 0.0) == [
+        Send("N1", Replan(0, ("A", "B")))
+    ]

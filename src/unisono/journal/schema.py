@@ -1,10 +1,12 @@
 """The columns of a segment, version 1: `unisono.history.Record`, laid out for vectors instead of objects.
 
-An event's id is three columns, and its stamp is two: `layout` names the topics (sorted, joined by a comma, which
+An event's id is three columns, and its stamp is two: `layout` names the topics (sorted, joined by a space, which
 no topic can contain), `stamp` holds their numbers in the same order. Rows of one layout are a matrix.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -14,6 +16,7 @@ PROCESS_KEY = b"unisono.journal.process"  # who wrote it
 LIFE_KEY = b"unisono.journal.life"  # which life of that process: one folder of segments
 SEGMENT_KEY = b"unisono.journal.segment"  # 0, 1, 2, … within that life
 LAST_KEY = b"unisono.journal.last"  # b"1" in the last segment of a life that ended in good order
+DROPPED_KEY = b"unisono.journal.dropped"  # how many rows of this life were not written, up to here
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -37,6 +40,20 @@ SCHEMA = pa.schema(
         pa.field("order", _WORD),
         pa.field("on_gap", _WORD),
         pa.field("reason", _WORD),
-        pa.field("body", pa.binary()),  # null unless payloads were asked for
+        pa.field("body", pa.binary()),  # PUBLISHED, and null unless payloads were asked for
     ]
 )
+
+
+def layout_of(topics: Iterable[str]) -> str:
+    """The layout of a stamp with these topics; ValueError where a name would not survive it."""
+    names = sorted(topics)
+    layout = " ".join(names)
+    if topics_of(layout) != names:
+        raise ValueError(f"a stamp names {names}; no topic is empty or has a space")
+    return layout
+
+
+def topics_of(layout: str) -> list[str]:
+    """The topics whose numbers a stamp of this layout holds, in that order."""
+    return layout.split(" ") if layout else []

@@ -13,6 +13,7 @@ from unisono.engines.inputs import TICK, Notified, Publish, Received
 from unisono.engines.plan import conflict_graph, elimination_forest, rank_line
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.colocated import ColocatedManagers
+from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.frames import Create, Heartbeat, Nack, Publication, Run, Stamped
@@ -144,9 +145,10 @@ def test_joining_gives_the_numbers_after_which_events_are_owed():
 def test_stamps_grow_with_the_second_holder_and_earlier_ones_stay():
     managers, both = node(frozenset({"T1", "T2"})), frozenset({"T1", "T2"})
     before = sequence(managers, numbered(["T1"]))
-    managers.register(both)
+    second = Holder()
+    managers.join(second, both)
     after = sequence(managers, [publication("T1", 2)])
-    managers.unregister(both)
+    managers.dismiss(second)
     left = sequence(managers, [publication("T1", 3)])
     assert [before.entries(0), after.entries(0), left.entries(0)] == [
         {"T1": 1},

@@ -45,6 +45,9 @@ class _Connection:
     async def subscribe(self, topics, notify):
         return await self._service.subscribe(topics, notify)
 
+    async def change(self, interest, topics):
+        await self._service.change(interest, topics)
+
     async def unsubscribe(self, interest):
         await self._service.unsubscribe(interest)
 

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
 
 from unisono.ens.port import Capabilities, Interest, Notify
 from unisono.model.errors import ClosedError, ConfigError
+from unisono.model.ids import is_pattern, matches
+
+MATCHED_TOPICS_MAX = 65536  # for how many topics it is remembered which patterns they match
 
 log = logging.getLogger("unisono")
 
@@ -44,19 +49,21 @@ class Misbehaviour:
 class MemoryInterest:
     """One subscriber of a memory service."""
 
-    topics: frozenset[str]
+    topics: frozenset[str]  # and patterns
     notify: Notify
     live: bool = True
 
 
 @dataclass(eq=False)
 class MemoryService:
-    """Subscribers by topic; publishing calls them."""
+    """Subscribers by topic or pattern; publishing calls them."""
 
     misbehaviour: Misbehaviour = field(default_factory=Misbehaviour)
 
     def __post_init__(self) -> None:
         self._by_topic: dict[str, dict[MemoryInterest, None]] = {}
+        self._by_pattern: dict[str, dict[MemoryInterest, None]] = {}
+        self._matched: dict[str, list[str]] = {}  # topic -> patterns; empty while there are none
         self._rng = Random(self.misbehaviour.seed)
         self._late: dict[int, asyncio.TimerHandle] = {}  # notifications under way
         self._sent = 0
@@ -83,38 +90,67 @@ class MemoryService:
         self.is_left = False
 
     async def subscribe(self, topics: frozenset[str], notify: Notify) -> MemoryInterest:
-        """Notify of every frame on one of the topics from now on."""
+        """Notify of every frame on one of the topics or patterns from now on."""
         if not self._users:
             raise ClosedError("the memory service is closed; connect first")
-        interest = MemoryInterest(topics, notify)
-        for topic in topics:
-            self._by_topic.setdefault(topic, {})[interest] = None
+        interest = MemoryInterest(frozenset(), notify)
+        await self.change(interest, topics)
         return interest
+
+    async def change(self, interest: Interest, topics: frozenset[str]) -> None:
+        """Notify it of these topics instead; what is under way arrives all the same."""
+        assert isinstance(interest, MemoryInterest)
+        if not interest.live:
+            return
+        for name in topics - interest.topics:
+            self._table(name).setdefault(name, {})[interest] = None
+        for name in interest.topics - topics:
+            table = self._table(name)
+            del table[name][interest]
+            if not table[name]:
+                del table[name]
+        interest.topics = topics
+
+    def _table(self, name: str) -> dict[str, dict[MemoryInterest, None]]:
+        """Where the subscribers of a topic or a pattern are, about to be changed."""
+        if not is_pattern(name):
+            return self._by_topic
+        self._matched.clear()
+        return self._by_pattern
 
     async def unsubscribe(self, interest: Interest) -> None:
         """Forget a subscriber."""
         assert isinstance(interest, MemoryInterest)
-        interest.live = False
-        for topic in interest.topics:
-            interests = self._by_topic.get(topic, {})
-            interests.pop(interest, None)
-            if not interests:
-                self._by_topic.pop(topic, None)
+        topics = interest.topics
+        await self.change(interest, frozenset())
+        interest.live, interest.topics = False, topics
 
     def publish(self, topics: tuple[str, ...], frame: Any) -> None:
         """Notify every subscriber of one of the topics, once."""
         if not self._users:
             raise ClosedError("the memory service is closed; connect first")
         if len(topics) == 1:
-            interests = list(self._by_topic.get(topics[0], ()))
+            interests = list(self._interested(topics[0]))
         else:
-            interests = list(dict.fromkeys(i for topic in topics for i in self._by_topic.get(topic, ())))
+            interests = list(dict.fromkeys(i for topic in topics for i in self._interested(topic)))
         if self.well_behaved:
             for interest in interests:
                 _notify(interest, frame)
         else:
             for interest in interests:
                 self._mistreat(interest, frame)
+
+    def _interested(self, topic: str) -> Iterable[MemoryInterest]:
+        """Who listens to a topic, by its name or by a pattern; everybody once."""
+        by_name: Iterable[MemoryInterest] = self._by_topic.get(topic, ())
+        if not self._by_pattern:
+            return by_name
+        patterns = self._matched.get(topic)
+        if patterns is None:
+            if len(self._matched) >= MATCHED_TOPICS_MAX:
+                self._matched.clear()
+            patterns = self._matched[topic] = [p for p in self._by_pattern if matches(p, topic)]
+        return dict.fromkeys(chain(by_name, *(self._by_pattern[p] for p in patterns)))
 
     def _mistreat(self, interest: MemoryInterest, frame: Any) -> None:
         bad, rng = self.misbehaviour, self._rng

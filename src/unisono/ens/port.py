@@ -1,7 +1,7 @@
 """What the ordering layer asks of an event notification service (ENS), and nothing more.
 
-publish, subscribe, unsubscribe, notify. No order is assumed; loss, doubles and delays are allowed where the
-service says so. A frame is opaque to the service: bytes, or any object where `carries_objects` is true.
+publish, subscribe, change, unsubscribe, notify. A subscriber names topics, or patterns of topics (`orders.*`,
+`orders.>`). No order is assumed; loss, doubles and delays are allowed where the service says so. A frame is opaque to the service: bytes, or any object where `carries_objects` is true.
 
 `unisono.testing.ens_contract` is the suite every adapter passes.
 """
@@ -31,7 +31,7 @@ class Interest(Protocol):
 
     @property
     def topics(self) -> frozenset[str]:
-        """What it listens to."""
+        """What it listens to: topics and patterns."""
         ...
 
 
@@ -48,7 +48,14 @@ class EventNotificationService(Protocol):
         ...
 
     async def subscribe(self, topics: frozenset[str], notify: Notify) -> Interest:
-        """Call `notify` with every frame published on one of the topics after this returns."""
+        """Call `notify` once with every frame published on one of the topics after this returns."""
+        ...
+
+    async def change(self, interest: Interest, topics: frozenset[str]) -> None:
+        """Listen to these topics instead, without missing or doubling a frame of those that stay.
+
+        Frames that are under way when their topic is left may still be notified.
+        """
         ...
 
     async def unsubscribe(self, interest: Interest) -> None:

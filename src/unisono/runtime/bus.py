@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +37,7 @@ from unisono.runtime.subscription import Subscription
 F = TypeVar("F", bound=Function)
 PAYLOAD_BYTES_MAX = 1024 * 1024
 ERRORS_KEPT = 100
+TOPICS_TIDY = 4096  # from so many topics on, those that nobody holds are forgotten now and then
 CLOSE_S = 5.0  # how long closing waits for handlers that do not let themselves be cancelled
 
 
@@ -91,9 +92,11 @@ class Bus:
         self._state = "new"
         self._stop = asyncio.Event()
         self._hub: Hub | None = None
-        self._incarnation = time.time_ns()
+        self._incarnation = 0  # which life of this name it is; given when it opens
         self._n = 0
-        self._nth: dict[str, int] = {}
+        self._nth: dict[str, int] = {}  # topic -> how many events were published on it
+        self._nth_floor = 0  # no topic that was forgotten had more
+        self._nth_tidy = TOPICS_TIDY
         self._flights: deque[Flight] = deque()
         self._flight = Flight()  # the one now boarding
         self._waiting = 0  # publications that have not departed
@@ -117,7 +120,7 @@ class Bus:
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         try:
             self._hub = hub_of(self._service)
-            self._hub.publishers[self] = None
+            self._incarnation = self._hub.welcome(self)
             self._state = "open"
             if self._recorder is not None:
                 self._recorder.open()
@@ -310,8 +313,8 @@ class Bus:
         try:
             nth = self._nth[topic]
         except (KeyError, TypeError):
-            nth = 0
             check_topic(topic)
+            nth = self._new_topic()
         if id is not None or headers is not None or deadline is not None:
             known = self._check_extras(topic, id, headers, deadline)
             if known is not None:
@@ -348,6 +351,16 @@ class Bus:
             self._scheduled = True
             self._loop.call_soon(self._depart)  # type: ignore[union-attr]
         return receipt
+
+    def _new_topic(self) -> int:
+        """How many events a new topic counts as having had; a good time to forget old ones."""
+        if len(self._nth) >= self._nth_tidy:
+            hub, waiting = self._opened(), self._outbox()
+            gone = [topic for topic in self._nth if not hub.is_held(topic) and not waiting[topic]]
+            # Should one come back, its events must not be taken for those still under way.
+            self._nth_floor = max([self._nth_floor, *(self._nth.pop(topic) for topic in gone)])
+            self._nth_tidy = max(TOPICS_TIDY, 2 * len(self._nth))
+        return self._nth_floor
 
     def _check_extras(
         self, topic: str, id: str | None, headers: Mapping[str, str] | None, deadline: float | None
@@ -415,11 +428,16 @@ class Bus:
 
     def departed(self, topics: frozenset[str]) -> dict[str, int]:
         """How many events of each topic this bus has sent; what waits in the outbox has not been."""
-        waiting = count_topics(p for flight in (*self._flights, self._flight) for p in flight.publications)
+        waiting = self._outbox()
         return {
-            f"{topic} {self.name} {self._incarnation}": self._nth[topic] - waiting[topic]
-            for topic in topics & self._nth.keys()
+            f"{topic} {self.name} {self._incarnation}": self._nth.setdefault(topic, self._nth_floor)
+            - waiting[topic]
+            for topic in topics
         }
+
+    def _outbox(self) -> Counter[str]:
+        """How many events of each topic wait to be sent."""
+        return count_topics(p for flight in (*self._flights, self._flight) for p in flight.publications)
 
     # Subscribing.
 

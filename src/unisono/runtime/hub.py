@@ -1,20 +1,24 @@
 """Where publications become ordered notifications inside one process: the managers, on top of a service.
 
 Everybody who connects to the same service meets in one hub. Topics that somebody wants in total order are
-sequenced; the others go straight to the service.
+sequenced; the others go straight to the service. Before the first event of a topic is numbered, every
+subscription with a pattern that matches it joins it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Send
+from unisono.engines.fifo import stream_of
 from unisono.engines.inputs import TICK, Publish, Received
 from unisono.engines.topic_managers.colocated import ColocatedManagers
+from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import ConfigError
@@ -25,10 +29,12 @@ from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
     from unisono.runtime.bus import Bus
+    from unisono.runtime.lane import Lane
     from unisono.runtime.subscription import Subscription
 
 RING_EVENTS = 16384
 IDS_MAX = 65536
+MET_MAX = 65536  # topics of which it is remembered that patterns have been compared with them
 
 
 class Hub:
@@ -40,8 +46,13 @@ class Hub:
         self.managers = ColocatedManagers(ManagerSettings(ring_events=ring))
         self.publishers: dict[Bus, None] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.full: dict[Subscription, None] = {}  # those that make publishers wait
+        self.full: dict[Lane, None] = {}  # those that make publishers wait
+        self.newest_life = 0  # the incarnation of the bus that opened last
         self.loop = asyncio.get_running_loop()  # everybody who meets here runs in it
+        self._holders: dict[Subscription, Holder] = {}  # those that want their topics sequenced
+        self._held: Counter[str] = Counter()  # how many subscriptions hold a topic, in whatever order
+        self._watchers: dict[Subscription, None] = {}  # those with patterns
+        self._met: set[str] = set()  # topics that no watcher need be told of
         self._parked: dict[Callable[[], None], None] = {}
         self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
         self._timer: EngineTimer | None = None
@@ -49,23 +60,86 @@ class Hub:
         self._views: dict[int | None, list[Event[Any]]] = {}
         self._shareable = False
 
+    # Publishers.
+
+    def welcome(self, bus: Bus) -> int:
+        """Take in a publisher; returns its incarnation, above that of everybody who came before."""
+        self.publishers[bus] = None
+        self.newest_life = max(time.time_ns(), self.newest_life + 1)
+        return self.newest_life
+
+    def streams(self, topics: frozenset[str], flight: Flight | None = None) -> dict[str, int]:
+        """How far each publisher's own stream of events had come on these topics before `flight`."""
+        streams = {stream: nth for bus in self.publishers for stream, nth in bus.departed(topics).items()}
+        for publication in reversed(flight.publications if flight is not None else []):
+            if publication.topic in topics:
+                streams[stream_of(publication)] = publication.nth - 1
+        return streams
+
     # Subscriptions.
 
-    def admit(self, subscription: Subscription) -> dict[str, int]:
-        """Take in a subscription; returns from which numbers on it is owed events."""
+    def admit(self, subscription: Subscription) -> None:
+        """Take in a subscription that holds nothing yet."""
         if subscription.name in self.subscriptions:
             raise ConfigError(
                 f"a subscription named '{subscription.name}' is already open; choose another name"
             )
         self.subscriptions[subscription.name] = subscription
-        if not subscription.options.is_total:
-            return {topic: self.sequenced(topic) for topic in sorted(subscription.topics)}
-        return self.managers.register(subscription.topics, subscription.options.weight)
+        if subscription.options.is_total:
+            self._holders[subscription] = Holder(subscription.options.weight)
+        self.watch(subscription)
+
+    def join(self, subscription: Subscription, topics: frozenset[str]) -> dict[str, int]:
+        """A subscription holds some topics more; returns from which numbers on it is owed their events."""
+        self._held.update(topics)
+        if subscription in self._holders:
+            return self.managers.join(self._holders[subscription], topics)
+        return {topic: self.sequenced(topic) for topic in sorted(topics)}
+
+    def leave(self, subscription: Subscription, topics: frozenset[str]) -> None:
+        """A subscription holds some topics no longer."""
+        for topic in topics:
+            self._held[topic] -= 1
+            if not self._held[topic]:
+                del self._held[topic]
+        if subscription in self._holders:
+            self.managers.leave(self._holders[subscription], topics)
+
+    def dismiss(self, subscription: Subscription) -> None:
+        """A subscription has ended."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            self._watchers.pop(subscription, None)
+            self.leave(subscription, subscription.topics)
+            holder = self._holders.pop(subscription, None)
+            if holder is not None:
+                self.managers.dismiss(holder)
+
+    def is_held(self, topic: str) -> bool:
+        """Whether any subscription holds a topic."""
+        return topic in self._held
+
+    def watch(self, subscription: Subscription) -> None:
+        """The patterns of a subscription are new, or have changed."""
+        self._watchers.pop(subscription, None)
+        if subscription.patterns:
+            self._watchers[subscription] = None
+            self._met.clear()
+
+    def _meet(self, topics: set[str], flight: Flight) -> None:
+        """Let every subscription hold those topics that its patterns match, before they are numbered."""
+        fresh = topics - self._met
+        for subscription in list(self._watchers):
+            new = frozenset(t for t in fresh if t not in subscription.topics and subscription.wants(t))
+            if new:
+                subscription.meet(new, flight)
+        if len(self._met) + len(fresh) > MET_MAX:
+            self._met.clear()
+        self._met |= fresh
 
     def sequenced(self, topic: str) -> int:
-        """The newest number of a topic; 0 if nobody wants it ordered."""
-        place = self.managers.index.get(topic)
-        return 0 if place is None else self.managers.clock[place]
+        """The newest number of a topic, or one that it will never come below."""
+        return self.managers.newest(topic)
 
     def is_invented(self, frame: object) -> bool:
         """Whether a frame claims numbers that nobody here has given."""
@@ -77,18 +151,6 @@ class Hub:
             case Heartbeat(topic=topic, newest=newest):
                 return newest > self.sequenced(topic)
         return False
-
-    def streams(self, topics: frozenset[str]) -> dict[str, int]:
-        """How far each publisher's own stream of events has come on these topics."""
-        return {stream: nth for bus in self.publishers for stream, nth in bus.departed(topics).items()}
-
-    def dismiss(self, subscription: Subscription) -> None:
-        """A subscription has ended."""
-        if self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
-            if subscription.options.is_total:
-                self.managers.unregister(subscription.topics, subscription.options.weight)
-        self.make_room(subscription)
 
     # Publishing.
 
@@ -105,8 +167,11 @@ class Hub:
 
     def depart(self, flight: Flight) -> None:
         """Give every publication of a flight its place, and hand it to the service."""
-        publications, index = flight.publications, self.managers.index
+        publications = flight.publications
         topics = {p.topic for p in publications}
+        if self._watchers and not topics <= self._met:
+            self._meet(topics, flight)
+        index = self.managers.index
         if topics.isdisjoint(index):
             self._publish_plain(publications, tuple(topics))
             flight.land(None)
@@ -206,9 +271,9 @@ class Hub:
         """Do not call it any more."""
         self._parked.pop(resume, None)
 
-    def make_room(self, subscription: Subscription) -> None:
+    def make_room(self, lane: Lane) -> None:
         """A subscription is no longer full."""
-        self.full.pop(subscription, None)
+        self.full.pop(lane, None)
         if not self.full and self._parked:
             loop = asyncio.get_running_loop()
             for resume in self._parked:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from unisono.engines.topic_managers.settings import OnGap, SubscriberSettings
 from unisono.ens.port import Capabilities
 from unisono.model.errors import ConfigError, TopicError
-from unisono.model.ids import check_pattern, is_pattern
+from unisono.model.ids import check_pattern, is_pattern, matches
 from unisono.model.payloads import check_type
 
 Order: TypeAlias = Literal["none", "fifo", "causal", "total", "total_causal"]
@@ -87,17 +87,35 @@ class Options:
 
 
 def check_topics(topics: Iterable[str]) -> frozenset[str]:
-    """The topics of a subscription, or a TopicError that says what is wrong."""
+    """The topics and patterns of a subscription, or a TopicError that says what is wrong."""
     checked = [check_pattern(topic) for topic in topics]
     if not checked:
         raise TopicError("a subscription needs at least one topic")
-    for topic in checked:
-        if is_pattern(topic):
-            raise TopicError(f"'{topic}' has a wildcard; this version subscribes to exact topics only")
     if len(set(checked)) < len(checked):
         twice = next(topic for topic in checked if checked.count(topic) > 1)
         raise TopicError(f"topic '{twice}' is named twice in one subscription")
     return frozenset(checked)
+
+
+def check_more(name: str, asked: frozenset[str], more: frozenset[str]) -> None:
+    """Raise TopicError unless a subscription can ask for these as well."""
+    for topic in sorted(asked & more):
+        raise TopicError(f"subscription '{name}' already holds '{topic}'; add what it does not hold")
+
+
+def check_fewer(name: str, asked: frozenset[str], patterns: Iterable[str], fewer: frozenset[str]) -> None:
+    """Raise TopicError unless a subscription asks for these, and for something else."""
+    for topic in sorted(fewer - asked):
+        for pattern in patterns:
+            if not is_pattern(topic) and matches(pattern, topic):
+                raise TopicError(
+                    f"subscription '{name}' holds '{topic}' through '{pattern}'; remove the pattern instead"
+                )
+        raise TopicError(
+            f"subscription '{name}' does not hold '{topic}'; it holds {', '.join(sorted(asked))}"
+        )
+    if fewer == asked:
+        raise TopicError(f"nothing would be left of subscription '{name}'; close it instead")
 
 
 def make_options(options: dict[str, Any]) -> Options:

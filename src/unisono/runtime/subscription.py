@@ -1,26 +1,35 @@
-"""A subscription as the application sees it: one ordered lane of events, with room for so many."""
+"""A subscription as the application sees it: topics in a promised order, which may be added and removed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from operator import length_hint
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from unisono.engines.contract import Engine
 from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
 from unisono.engines.fifo import FifoSubscriber
 from unisono.engines.inputs import TICK, Input, Notified, Received
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.ens.port import Interest
 from unisono.history.record import Kind
-from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
+from unisono.model.errors import ClosedError
 from unisono.model.event import Event
-from unisono.model.frames import Batch, Heartbeat, Message, Notification, Publication, Run, Stamped
-from unisono.runtime.options import Options, check_number
+from unisono.model.frames import (
+    Batch,
+    EpochNotice,
+    Heartbeat,
+    Message,
+    Notification,
+    Publication,
+    Run,
+    Stamped,
+)
+from unisono.model.ids import is_pattern, matches
+from unisono.runtime.lane import Lane
+from unisono.runtime.options import Options, check_fewer, check_more, check_topics
+from unisono.runtime.receipts import Flight
 from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
@@ -28,10 +37,9 @@ if TYPE_CHECKING:
     from unisono.runtime.recorder import Recorder
 
 log = logging.getLogger("unisono")
-_NO_EVENTS: Iterator[Event[Any]] = iter(())
 
 
-class Subscription:
+class Subscription(Lane):
     """Events of some topics, in the promised order: `async for event in subscription`."""
 
     def __init__(
@@ -39,35 +47,24 @@ class Subscription:
         hub: Hub,
         process: str,
         name: str,
-        topics: frozenset[str],
+        asked: frozenset[str],
         options: Options,
         recorder: Recorder | None,
     ) -> None:
-        self.name = name
-        self.topics = topics
-        self.options = options
-        self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
+        super().__init__(hub, process, name, options, recorder)
+        self.asked = asked  # topics and patterns, as the application named them
+        self.patterns = tuple(sorted(filter(is_pattern, asked)))
+        self.topics: frozenset[str] = frozenset()  # those it holds now, also through patterns
         self.lost = 0  # events declared lost by the sequencer
         self.rejected = 0  # frames that made no sense
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
-        self._hub = hub
-        self._process = process
-        self._recorder = recorder
         self._settings = options.settings(hub.service.capabilities)
-        self._engine: Engine | None = None
+        self._engine: Subscriber | FifoSubscriber | None = None
         self._timer: EngineTimer | None = None
         self._interest: Interest | None = None
         self._early: list[object] | None = []  # frames that came before the engine was ready
-        self._queue: deque[list[Event[Any]]] = deque()
-        self._size = 0
-        self._current: Iterator[Event[Any]] = _NO_EVENTS
-        self._waiters: list[asyncio.Future[None]] = []
-        self._missed = 0
-        self._slow_timer: asyncio.TimerHandle | None = None
-        self._taken = 0  # events that have left the queue, to tell slow from stuck
-        self._closed = False
-        self._error: UnisonoError | None = None
+        self._changing = asyncio.Lock()
 
     # Opening and closing.
 
@@ -90,31 +87,22 @@ class Subscription:
             self.on_open(self)
         self._early = []
         # Listen first: what is sequenced between the two is held by the engine or older than its floor.
-        interest = await self._hub.service.subscribe(self.topics, self._notify)
+        interest = await self._hub.service.subscribe(self.asked, self._notify)
         try:
             if self._closed:
                 raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
-            floors = self._hub.admit(self)
+            self._hub.admit(self)
         except BaseException:
             await self._hub.service.unsubscribe(interest)
             raise
-        self._interest = interest
+        self._interest, self._opened = interest, True
         if self.options.is_total:
-            self._engine = Subscriber(self.name, floors, self._settings)
+            self._engine = Subscriber(self.name, {}, self._settings)
         elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
-            self._engine = FifoSubscriber(
-                self.name, self.topics, self._settings, self._hub.streams(self.topics)
-            )
+            self._engine = FifoSubscriber(self.name, frozenset(), self._settings)
         if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
             self._timer = EngineTimer(self._engine, self._tick)
-        for topic, floor in floors.items():
-            self._record(
-                Kind.SUBSCRIBED,
-                topic=topic,
-                number=floor,
-                order=self.options.order,
-                on_gap=self.options.on_gap,
-            )
+        self._join(self.asked.difference(self.patterns))
         early, self._early = self._early or [], None
         for frame in early:
             self._notify(frame)
@@ -125,10 +113,7 @@ class Subscription:
             return
         self._closed = True
         self._end()
-        self._queue.clear()
-        self._size = 0
-        self._current = _NO_EVENTS
-        self._wake()
+        self._empty()
         if self.on_close is not None:
             self.on_close(self)
         if self._interest is not None:
@@ -141,15 +126,8 @@ class Subscription:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._slow_timer is not None:
-            self._slow_timer.cancel()
-            self._slow_timer = None
         self._hub.dismiss(self)
-
-    @property
-    def waiting(self) -> int:
-        """Events that wait for the application."""
-        return self._size + length_hint(self._current)
+        super()._end()
 
     @property
     def is_behind(self) -> bool:
@@ -159,9 +137,82 @@ class Subscription:
         reached, sequenced = self._engine.reached, self._hub.sequenced
         return any(reached[topic] < sequenced(topic) for topic in self.topics)
 
-    def is_idle(self, lanes: int = 1) -> bool:
-        """Whether the application has taken everything and all its lanes wait for more."""
-        return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
+    # Changing.
+
+    async def add(self, *topics: str) -> None:
+        """Listen to more topics or patterns: every event of them sequenced from here on is owed."""
+        more = check_topics(topics)
+        async with self._changing:
+            interest = self._listening()
+            check_more(self.name, self.asked, more)
+            await self._hub.service.change(interest, self.asked | more)
+            self._listening()  # it may have ended meanwhile
+            self._ask(self.asked | more)
+            self._join(more.difference(self.patterns, self.topics))
+
+    async def remove(self, *topics: str) -> None:
+        """Do not listen to some topics or patterns any more; what waits of them is discarded."""
+        fewer = check_topics(topics)
+        async with self._changing:
+            interest = self._listening()
+            check_fewer(self.name, self.asked, self.patterns, fewer)
+            self._ask(self.asked - fewer)
+            self._leave(frozenset(topic for topic in self.topics if not self.wants(topic)))
+            await self._hub.service.change(interest, self.asked)
+
+    def _listening(self) -> Interest:
+        """Where it listens; raises ClosedError if it does not."""
+        if self._error is not None:
+            raise ClosedError(f"subscription '{self.name}' has ended: {self._error}") from self._error
+        if self._closed:
+            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
+        if self._interest is None:
+            raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
+        return self._interest
+
+    def _ask(self, asked: frozenset[str]) -> None:
+        self.asked = asked
+        self.patterns = tuple(sorted(filter(is_pattern, asked)))
+        self._hub.watch(self)
+
+    def wants(self, topic: str) -> bool:
+        """Whether it asks for a topic, by its name or by a pattern."""
+        return topic in self.asked or any(matches(pattern, topic) for pattern in self.patterns)
+
+    def meet(self, topics: frozenset[str], flight: Flight) -> None:
+        """Hold these topics that a pattern matches, before the first of their events in `flight` is numbered."""
+        self._join(topics, flight)
+
+    def _join(self, topics: frozenset[str], flight: Flight | None = None) -> None:
+        """Hold more topics, all at once, between two events."""
+        floors = self._hub.join(self, topics)
+        self.topics |= topics
+        if isinstance(self._engine, Subscriber):
+            for topic, floor in floors.items():
+                self._engine.admit(topic, floor)
+        elif self._engine is not None:
+            self._engine.admit(topics, self._hub.streams(topics, flight), self._hub.newest_life)
+        for topic, floor in floors.items():
+            self._record(
+                Kind.SUBSCRIBED,
+                topic=topic,
+                number=floor,
+                order=self.options.order,
+                on_gap=self.options.on_gap,
+            )
+
+    def _leave(self, topics: frozenset[str]) -> None:
+        """Hold some topics no longer: let go of what waited for them, discard what waits of them."""
+        self.topics -= topics
+        for topic in sorted(topics):
+            self._record(Kind.UNSUBSCRIBED, topic=topic)
+        self._hub.leave(self, topics)
+        self._discard(lambda event: event.topic in topics)
+        if isinstance(self._engine, Subscriber):
+            for topic in sorted(topics):
+                self._carry_out(self._engine.dismiss(topic))
+        elif self._engine is not None:
+            self._carry_out(self._engine.dismiss(topics))
 
     # From the network.
 
@@ -176,10 +227,12 @@ class Subscription:
             everything = frame.by_topic.keys() <= self.topics
             self._put(self._views(frame, None if everything else frame.places(self.topics)))
         elif isinstance(frame, Publication):
-            self._put([self._event(frame)])
+            if frame.topic in self.topics:
+                self._put([self._event(frame)])
         elif isinstance(frame, Stamped):
-            self._put([self._event(frame.publication, frame.entries)])
-        elif not isinstance(frame, Heartbeat):
+            if frame.topic in self.topics:
+                self._put([self._event(frame.publication, frame.entries)])
+        elif not isinstance(frame, Heartbeat | EpochNotice):
             self.rejected += 1
 
     def _take_in(self, frame: object) -> None:
@@ -254,180 +307,3 @@ class Subscription:
     ) -> Event[Any]:
         stamp = entries if self.options.is_total else None
         return Event(publication, stamp, 0, in_order, _type=self.options.type)
-
-    # The queue.
-
-    def _put(self, events: list[Event[Any]]) -> None:
-        if not events or self._error is not None:
-            return
-        missed = self._missed  # before these; what is dropped of them was missed by the next
-        room = self.options.queue - self._size
-        if len(events) > room and self.options.slow != "wait":
-            if self.options.slow == "fail":
-                self._fail(
-                    SlowConsumerError(
-                        f"'{self.name}' has {self.waiting} events waiting and slow='fail'; "
-                        "take them faster, or allow a longer queue="
-                    )
-                )
-                return
-            for event in events[max(0, room) :]:
-                self._dropped(event._publication, event.stamp, "the application is too slow")
-            events = events[: max(0, room)]
-            if not events:
-                return
-        if missed:
-            events[0].missed = missed  # nobody shares a view with whoever has missed something
-            self._missed -= missed
-        self._queue.append(events)
-        self._size += len(events)
-        if self._size >= self.options.queue and self.options.slow == "wait":
-            self._hub.full[self] = None
-            if self._slow_timer is None:
-                self._watch(self._progress)
-        self._wake()
-
-    def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
-        self.dropped += 1
-        self._missed += 1
-        number = entries.get(publication.topic, 0)
-        self._record(
-            Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
-        )
-
-    @property
-    def _progress(self) -> int:
-        """How many events the application has taken since it opened."""
-        return self._taken - length_hint(self._current)
-
-    def _watch(self, taken: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._slow_timer = loop.call_later(self.options.slow_timeout, self._too_slow, taken)
-
-    def _too_slow(self, taken: int) -> None:
-        self._slow_timer = None
-        if self not in self._hub.full:
-            return
-        if self._progress > taken:
-            self._watch(self._progress)
-            return
-        seconds = self.options.slow_timeout
-        self._fail(
-            SlowConsumerError(
-                f"'{self.name}' took no event for {seconds:g} s while {self.waiting} waited and publishers with them; "
-                "take them faster, or choose slow='drop'"
-            )
-        )
-
-    def _fail(self, error: UnisonoError) -> None:
-        if self._error is None:
-            self._error = error
-            self._end()
-            self._wake()
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _next_batch(self) -> list[Event[Any]] | None:
-        if not self._queue:
-            return None
-        batch = self._queue.popleft()
-        self._size -= len(batch)
-        self._taken += len(batch)
-        if self in self._hub.full and self._size <= self.options.queue // 2:
-            self._hub.make_room(self)
-        return batch
-
-    async def _more(self) -> bool:
-        """Wait until there is something in the queue; False when nothing will ever be."""
-        while not self._queue:
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                return False
-            if self._interest is None:
-                raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.remove(waiter)
-        return True
-
-    # For the application.
-
-    def __aiter__(self) -> AsyncIterator[Event[Any]]:
-        return self._iterate() if self._recorder is None else self._iterate_recorded()
-
-    async def _iterate(self) -> AsyncIterator[Event[Any]]:
-        while True:
-            current = self._current  # kept in self: a loop that breaks can be taken up again
-            for event in current:
-                yield event
-            if self._current is not current:
-                continue  # somebody else took events while we were away
-            batch = self._next_batch()
-            if batch is not None:
-                self._current = iter(batch)
-            elif not await self._more():
-                return
-
-    async def _iterate_recorded(self) -> AsyncIterator[Event[Any]]:
-        async for event in self._iterate():
-            self._record_delivery(event)
-            yield event
-
-    def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
-        """Events many at a time, as they come: at least one, at most `limit`."""
-        check_number("limit", limit, whole=True, least=1)
-        return self._batches(limit)
-
-    async def _batches(self, limit: int) -> AsyncIterator[list[Event[Any]]]:
-        while True:
-            batch = [event for _, event in zip(range(limit), self._current, strict=False)]
-            if batch:
-                for event in batch:
-                    self._record_delivery(event)
-                yield batch
-                continue
-            fresh = self._next_batch()
-            if fresh is not None:
-                self._current = iter(fresh)
-            elif not await self._more():
-                return
-
-    async def get_one(self, timeout: float | None = None) -> Event[Any]:
-        """The next event; TimeoutError if none comes within `timeout` seconds."""
-        if timeout is not None:
-            check_number("timeout", timeout)
-        async with asyncio.timeout(timeout):
-            while True:
-                for event in self._current:
-                    self._record_delivery(event)
-                    return event
-                fresh = self._next_batch()
-                if fresh is not None:
-                    self._current = iter(fresh)
-                elif not await self._more():
-                    raise ClosedError(f"subscription '{self.name}' is closed")
-
-    # Recording.
-
-    def _record(self, kind: Kind, **fields: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.write(kind, self._process, subscription=self.name, **fields)
-
-    def _record_delivery(self, event: Event[Any]) -> None:
-        if self._recorder is not None:
-            stamp = event.stamp
-            self._record(
-                Kind.DELIVERED,
-                event=str(event._publication.id),
-                topic=event.topic,
-                number=stamp.get(event.topic, 0),
-                stamp=stamp or None,
-                in_order=event.in_order,
-            )

@@ -6,57 +6,97 @@ passed it the moment it was numbered), so one clock serves all and a stamp is a 
 chain of `TopicManager`s run to its end after each request writes the very same stamps: a test compares them.
 
 Many requests become one `Run`, with the clock before it instead of a stamp for each event.
+
+A join is atomic here: the holder is registered and reads the clock between two events. A topic that nobody wants
+any more is forgotten after a while. Should it come back it starts above every number that was forgotten, because
+events and stamps of its first life may still be under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from copy import deepcopy
+from collections.abc import Hashable, Iterable
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Reject, Send
 from unisono.engines.inputs import Input, Publish, Received, Tick
-from unisono.engines.plan import Overlaps
 from unisono.engines.topic_managers.emitter import Emitter
+from unisono.engines.topic_managers.groups import Groups, Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
 from unisono.model.frames import Nack, Run, count_topics
 
+IDLE_TOPICS_MIN = 64  # so many topics that nobody wants are not worth tidying up
+
 
 class ColocatedManagers:
-    """The managers of every topic registered here; subscriptions may come at any time."""
+    """The managers of every topic registered here; subscriptions may come, change and go at any time."""
 
     def __init__(
         self, settings: ManagerSettings = ManagerSettings(), threshold: int = 2, epoch: int = 0
     ) -> None:
         self.settings = settings
         self.epoch = epoch
-        self.overlaps = Overlaps(threshold)
-        self.index: dict[str, int] = {}  # topic -> place in the clock
+        self.groups = Groups(threshold)
+        self.index: dict[str, int] = {}  # topic -> place in the clock; a new one when topics are forgotten
         self.clock: list[int] = []
-        self.groups: dict[str, tuple[str, ...]] = {}  # topic -> entries of its stamps; only ever grows
+        self.floor = 0  # every number of a forgotten topic is at most this
+        self.idle: set[str] = set()  # known topics that nobody wants
         self.emitter = Emitter(settings, epoch)
 
     def register(self, topics: frozenset[str], weight: int = 1) -> dict[str, int]:
-        """Take in a subscription; return the clock from which on it is owed events."""
-        for topic in sorted(topics):
-            self._know(topic)
-        self.overlaps.add(topics, weight)
+        """Take in a subscription that never changes; return the clock from which on it is owed events."""
+        return self.join(Holder(weight), topics)
+
+    def join(self, holder: Holder, topics: Iterable[str]) -> dict[str, int]:
+        """A holder wants some topics more; return the clock from which on it is owed their events."""
+        self._tidy()
+        topics = sorted(topics)
         for topic in topics:
-            group = set(self.groups[topic]) | self.overlaps.conflicts(topic)
-            if len(group) > len(self.groups[topic]):
-                self.groups = self.groups | {topic: tuple(sorted(group))}  # earlier runs keep theirs
+            self._know(topic)
+        self.groups.join(holder, topics)
+        self.idle.difference_update(topics)
         return {topic: self.clock[self.index[topic]] for topic in topics}
 
-    def unregister(self, topics: frozenset[str], weight: int = 1) -> None:
-        """A subscription has ended; its groups stay as they are."""
-        self.overlaps.discard(topics, weight)
+    def leave(self, holder: Holder, topics: Iterable[str]) -> None:
+        """A holder wants some topics no longer; that it had them counts until it goes."""
+        self._rest(self.groups.leave(holder, topics))
+
+    def dismiss(self, holder: Holder) -> None:
+        """A holder goes."""
+        self._rest(self.groups.dismiss(holder))
+
+    def newest(self, topic: str) -> int:
+        """The newest number of a topic; of one that is not known, the largest it can ever have had."""
+        place = self.index.get(topic)
+        return self.floor if place is None else self.clock[place]
 
     def _know(self, topic: str) -> None:
         """Give a topic its place in the clock, if it has none."""
         if topic not in self.index:
             self.index[topic] = len(self.clock)
-            self.clock.append(0)
-            self.groups[topic] = (topic,)
+            self.clock.append(self.floor)
+            self.groups.know(topic)
+            self.idle.add(topic)
+
+    def _rest(self, topics: set[str]) -> None:
+        """Nobody wants these topics: whoever joins them again will not ask for what was before."""
+        self.idle |= topics
+        for topic in topics:
+            self.emitter.drop(topic)
+
+    def _tidy(self) -> None:
+        """Forget idle topics once they are most of all, so that it costs little and bounds what is kept.
+
+        Only at a join: runs that subscribers are being told of keep the index they were made with, but it is
+        known as ours only while it is the newest.
+        """
+        if len(self.idle) <= max(IDLE_TOPICS_MIN, len(self.index) // 2):
+            return
+        self.floor = max(self.floor, max(self.newest(topic) for topic in self.idle))
+        self.groups.forget(self.idle)
+        kept = [topic for topic in self.index if topic not in self.idle]
+        self.clock = [self.newest(topic) for topic in kept]
+        self.index = {topic: place for place, topic in enumerate(kept)}
+        self.idle = set()
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -82,7 +122,7 @@ class ColocatedManagers:
         base = clock.copy()
         for topic, count in counts.items():
             clock[index[topic]] += count
-        run = Run(self.epoch, index, base, self.groups, publish.publications, counts)
+        run = Run(self.epoch, index, base, self.groups.of, publish.publications, counts)
         if self.settings.ring_events:
             self._keep(run, now)
         return [Announce(tuple(counts), run), AcknowledgeRun(run)]
@@ -91,24 +131,33 @@ class ColocatedManagers:
         reached = dict.fromkeys(run.counts, 0)
         for place, publication in enumerate(run.publications):
             topic = publication.topic
+            if topic in self.idle:
+                continue  # nobody could ask for it
             reached[topic] += 1
             number = run.base[self.index[topic]] + reached[topic]
             self.emitter.keep_later(topic, number, lambda place=place: run.stamped(place), now)  # type: ignore[misc]
 
     def check(self) -> None:
-        """Clocks never go back, every group holds its own topic."""
-        assert len(self.clock) == len(self.index) == len(self.groups)
+        """Clocks never go back, every topic has a group, idle topics are wanted by nobody."""
+        assert len(self.clock) == len(self.index) == len(self.groups.of)
         assert all(number >= 0 for number in self.clock)
-        assert all(topic in group for topic, group in self.groups.items())
+        assert self.idle == {topic for topic in self.index if not self.groups.is_wanted(topic)}
+        self.groups.check()
 
     def copy(self) -> ColocatedManagers:
-        """An independent twin."""
-        twin = ColocatedManagers(self.settings, self.overlaps.threshold, self.epoch)
-        twin.overlaps = deepcopy(self.overlaps)
-        twin.index, twin.clock, twin.groups = dict(self.index), list(self.clock), dict(self.groups)
+        """An independent twin, with holders of its own."""
+        twin = ColocatedManagers(self.settings, self.groups.threshold, self.epoch)
+        twin.groups = self.groups.copy()
+        twin.index, twin.clock = dict(self.index), list(self.clock)
+        twin.floor, twin.idle = self.floor, set(self.idle)
         twin.emitter = self.emitter.copy()
         return twin
 
     def state(self) -> Hashable:
         """Equal exactly when two nodes would behave alike from now on."""
-        return (tuple(self.clock), tuple(sorted(self.groups.items())), self.emitter.state())
+        return (
+            tuple(self.clock),
+            self.floor,
+            tuple(sorted(self.groups.of.items())),
+            self.emitter.state(),
+        )

@@ -1,0 +1,261 @@
+"""One ordered lane of events for an application, with room for so many, and what happens when it is full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from operator import length_hint
+from typing import TYPE_CHECKING, Any
+
+from unisono.history.record import Kind
+from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
+from unisono.model.event import Event
+from unisono.model.frames import Publication
+from unisono.runtime.options import Options, check_number
+
+if TYPE_CHECKING:
+    from unisono.runtime.hub import Hub
+    from unisono.runtime.recorder import Recorder
+
+_NO_EVENTS: Iterator[Event[Any]] = iter(())
+
+
+class Lane:
+    """What waits for the application, and how it takes it: `async for event in lane`."""
+
+    def __init__(
+        self, hub: Hub, process: str, name: str, options: Options, recorder: Recorder | None
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
+        self._hub = hub
+        self._process = process
+        self._recorder = recorder
+        self._queue: deque[list[Event[Any]]] = deque()
+        self._size = 0
+        self._current: Iterator[Event[Any]] = _NO_EVENTS
+        self._waiters: list[asyncio.Future[None]] = []
+        self._missed = 0
+        self._slow_timer: asyncio.TimerHandle | None = None
+        self._taken = 0  # events that have left the queue, to tell slow from stuck
+        self._opened = False
+        self._closed = False
+        self._error: UnisonoError | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait for the application."""
+        return self._size + length_hint(self._current)
+
+    def is_idle(self, lanes: int = 1) -> bool:
+        """Whether the application has taken everything and all its lanes wait for more."""
+        return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
+
+    def _end(self) -> None:
+        """Hold nobody up any more; what is queued stays for the application."""
+        if self._slow_timer is not None:
+            self._slow_timer.cancel()
+            self._slow_timer = None
+        self._hub.make_room(self)
+
+    def _empty(self) -> None:
+        """Discard what the application has not taken."""
+        self._queue.clear()
+        self._size = 0
+        self._current = _NO_EVENTS
+        self._wake()
+
+    def _discard(self, is_unwanted: Callable[[Event[Any]], bool]) -> None:
+        """Discard some of what the application has not taken. Lists are shared: none is changed."""
+        # A loop may be in the middle of the current list: emptied, it makes the loop look for the next one.
+        current, queue = list(self._current), list(self._queue)
+        self._current = iter([event for event in current if not is_unwanted(event)])
+        self._queue = deque(
+            kept for batch in queue if (kept := [event for event in batch if not is_unwanted(event)])
+        )
+        self._size = sum(map(len, self._queue))
+        gone = [event for batch in (current, *queue) for event in batch if is_unwanted(event)]
+        self._missed += sum(event.missed for event in gone)  # the next one will tell
+        self._make_room()
+
+    # The queue.
+
+    def _put(self, events: list[Event[Any]]) -> None:
+        if not events or self._error is not None:
+            return
+        missed = self._missed  # before these; what is dropped of them was missed by the next
+        room = self.options.queue - self._size
+        if len(events) > room and self.options.slow != "wait":
+            if self.options.slow == "fail":
+                self._fail(
+                    SlowConsumerError(
+                        f"'{self.name}' has {self.waiting} events waiting and slow='fail'; "
+                        "take them faster, or allow a longer queue="
+                    )
+                )
+                return
+            for event in events[max(0, room) :]:
+                self._dropped(event._publication, event.stamp, "the application is too slow")
+            events = events[: max(0, room)]
+            if not events:
+                return
+        if missed:
+            events[0].missed = missed  # nobody shares a view with whoever has missed something
+            self._missed -= missed
+        self._queue.append(events)
+        self._size += len(events)
+        if self._size >= self.options.queue and self.options.slow == "wait":
+            self._hub.full[self] = None
+            if self._slow_timer is None:
+                self._watch(self._progress)
+        self._wake()
+
+    def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
+        self.dropped += 1
+        self._missed += 1
+        number = entries.get(publication.topic, 0)
+        self._record(
+            Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
+        )
+
+    @property
+    def _progress(self) -> int:
+        """How many events the application has taken since it opened."""
+        return self._taken - length_hint(self._current)
+
+    def _watch(self, taken: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._slow_timer = loop.call_later(self.options.slow_timeout, self._too_slow, taken)
+
+    def _too_slow(self, taken: int) -> None:
+        self._slow_timer = None
+        if self not in self._hub.full:
+            return
+        if self._progress > taken:
+            self._watch(self._progress)
+            return
+        seconds = self.options.slow_timeout
+        self._fail(
+            SlowConsumerError(
+                f"'{self.name}' took no event for {seconds:g} s while {self.waiting} waited and publishers with them; "
+                "take them faster, or choose slow='drop'"
+            )
+        )
+
+    def _fail(self, error: UnisonoError) -> None:
+        if self._error is None:
+            self._error = error
+            self._end()
+            self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _next_batch(self) -> list[Event[Any]] | None:
+        if not self._queue:
+            return None
+        batch = self._queue.popleft()
+        self._size -= len(batch)
+        self._taken += len(batch)
+        self._make_room()
+        return batch
+
+    def _make_room(self) -> None:
+        if self in self._hub.full and self._size <= self.options.queue // 2:
+            self._hub.make_room(self)
+
+    async def _more(self) -> bool:
+        """Wait until there is something in the queue; False when nothing will ever be."""
+        while not self._queue:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return False
+            if not self._opened:
+                raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.remove(waiter)
+        return True
+
+    # For the application.
+
+    def __aiter__(self) -> AsyncIterator[Event[Any]]:
+        return self._iterate() if self._recorder is None else self._iterate_recorded()
+
+    async def _iterate(self) -> AsyncIterator[Event[Any]]:
+        while True:
+            current = self._current  # kept in self: a loop that breaks can be taken up again
+            for event in current:
+                yield event
+            if self._current is not current:
+                continue  # somebody else took events while we were away
+            batch = self._next_batch()
+            if batch is not None:
+                self._current = iter(batch)
+            elif not await self._more():
+                return
+
+    async def _iterate_recorded(self) -> AsyncIterator[Event[Any]]:
+        async for event in self._iterate():
+            self._record_delivery(event)
+            yield event
+
+    def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
+        """Events many at a time, as they come: at least one, at most `limit`."""
+        check_number("limit", limit, whole=True, least=1)
+        return self._batches(limit)
+
+    async def _batches(self, limit: int) -> AsyncIterator[list[Event[Any]]]:
+        while True:
+            batch = [event for _, event in zip(range(limit), self._current, strict=False)]
+            if batch:
+                for event in batch:
+                    self._record_delivery(event)
+                yield batch
+                continue
+            fresh = self._next_batch()
+            if fresh is not None:
+                self._current = iter(fresh)
+            elif not await self._more():
+                return
+
+    async def get_one(self, timeout: float | None = None) -> Event[Any]:
+        """The next event; TimeoutError if none comes within `timeout` seconds."""
+        if timeout is not None:
+            check_number("timeout", timeout)
+        async with asyncio.timeout(timeout):
+            while True:
+                for event in self._current:
+                    self._record_delivery(event)
+                    return event
+                fresh = self._next_batch()
+                if fresh is not None:
+                    self._current = iter(fresh)
+                elif not await self._more():
+                    raise ClosedError(f"subscription '{self.name}' is closed")
+
+    # Recording.
+
+    def _record(self, kind: Kind, **fields: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.write(kind, self._process, subscription=self.name, **fields)
+
+    def _record_delivery(self, event: Event[Any]) -> None:
+        if self._recorder is not None:
+            stamp = event.stamp
+            self._record(
+                Kind.DELIVERED,
+                event=str(event._publication.id),
+                topic=event.topic,
+                number=stamp.get(event.topic, 0),
+                stamp=stamp or None,
+                in_order=event.in_order,
+            )

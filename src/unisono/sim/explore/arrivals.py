@@ -6,20 +6,14 @@ fast that all that follow together are shorter than any one before.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from itertools import combinations
-from typing import TypeAlias
+from collections.abc import Hashable, Sequence
 
 from unisono.engines.contract import Engine
 from unisono.engines.inputs import TICK, Input, Notified
-from unisono.history import Kind
-from unisono.model.frames import Stamped
-from unisono.model.ids import EventId
+from unisono.model.frames import EpochNotice, Stamped
+from unisono.sim.explore.pairs import Pair, untagged_pairs
 from unisono.sim.explore.search import Search, Step
 from unisono.sim.explore.story import Broken, Log, told, waiting
-
-Pair: TypeAlias = tuple[EventId, EventId]
-"""Two events of which the first was delivered before the second, both untagged."""
 
 
 class Arrivals:
@@ -40,7 +34,13 @@ class Arrivals:
     )
 
     def __init__(
-        self, engine: Engine, events: Sequence[Stamped], *, losses: int, doubles: int, checked: bool
+        self,
+        engine: Engine,
+        events: Sequence[Stamped | EpochNotice],
+        *,
+        losses: int,
+        doubles: int,
+        checked: bool,
     ) -> None:
         self.engine = engine
         self.events = events
@@ -110,7 +110,13 @@ class Outcomes:
     """Everything one subscriber can be told when it is brought these events."""
 
     def __init__(
-        self, engine: Engine, events: Sequence[Stamped], *, losses: int, doubles: int, checked: bool
+        self,
+        engine: Engine,
+        events: Sequence[Stamped | EpochNotice],
+        *,
+        losses: int,
+        doubles: int,
+        checked: bool,
     ) -> None:
         search = Search(Arrivals(engine, events, losses=losses, doubles=doubles, checked=checked))
         self.runs: dict[tuple[Log, str], tuple[Step, ...]] = {}  # log and fault -> a way to it
@@ -123,8 +129,3 @@ class Outcomes:
         for log, _ in self.runs:
             for pair in untagged_pairs(log):
                 self.pairs.setdefault(pair, log)
-
-
-def untagged_pairs(log: Log) -> Iterable[Pair]:
-    """Which event was delivered before which."""
-    return combinations([e.event for e in log if e.event and e.kind is Kind.DELIVERED and e.in_order], 2)

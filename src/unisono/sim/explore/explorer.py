@@ -20,8 +20,8 @@ from typing import NamedTuple
 import msgspec
 
 from unisono.model.frames import Stamped
-from unisono.model.ids import EventId
-from unisono.sim.explore.arrivals import Outcomes, Pair
+from unisono.sim.explore.arrivals import Outcomes
+from unisono.sim.explore.pairs import has_cycle, shortest_cycle
 from unisono.sim.explore.scenario import LIVENESS, Scenario, publications
 from unisono.sim.explore.search import STATES_MAX, Search, Step
 from unisono.sim.explore.story import Finding, Log, judged, published, tell
@@ -36,6 +36,7 @@ class Explored(msgspec.Struct, frozen=True):
     states: int
     ends: int  # runs judged, or stamp assignments where subscribers were explored apart
     findings: tuple[Finding, ...]  # at most one for each promise
+    whole: bool = True  # whether every state was visited, or the search was cut at its bound
 
     @property
     def violations(self) -> int:
@@ -205,58 +206,12 @@ def _judge_together(
 ) -> Iterator[Finding]:
     """Whether some combination of what subscribers can be told contradicts itself."""
     promises = [p for p in scenario.promises if p in _TOGETHER]
-    if not promises or not _has_cycle({pair for outcomes in told.values() for pair in outcomes.pairs}):
+    if not promises or not has_cycle({pair for outcomes in told.values() for pair in outcomes.pairs}):
         return
     longest = len(told) if "acyclic_order" in promises else 2
-    cycle = _cycle({name: outcomes.pairs for name, outcomes in told.items()}, longest)
+    cycle = shortest_cycle({name: outcomes.pairs for name, outcomes in told.items()}, longest)
     if cycle:
         logs = {name: told[name].pairs[pair] for name, pair in cycle.items()}
         finding = _judge_logs(scenario, assignment, logs, promises)
         assert finding is not None, "a contradiction that the judges do not see"
         yield msgspec.structs.replace(finding, trace=assignment.trace)
-
-
-def _has_cycle(pairs: set[Pair]) -> bool:
-    after: dict[EventId, list[EventId]] = {}
-    for first, second in pairs:
-        after.setdefault(first, []).append(second)
-    done: dict[EventId, bool] = {}  # event -> whether all that follows it has been seen
-
-    def loops(event: EventId) -> bool:
-        if event in done:
-            return not done[event]
-        done[event] = False
-        found = any(loops(later) for later in after.get(event, ()))
-        done[event] = True
-        return found
-
-    return any(loops(event) for event in after)
-
-
-def _cycle(pairs: Mapping[str, Mapping[Pair, Log]], longest: int) -> dict[str, Pair]:
-    """A shortest cycle in which every pair is of another subscriber, if there is one of at most this length."""
-    for length in range(2, longest + 1):
-        for name, mine in pairs.items():
-            for first, second in mine:
-                found = _close(pairs, first, second, {name: (first, second)}, length)
-                if found:
-                    return found
-    return {}
-
-
-def _close(
-    pairs: Mapping[str, Mapping[Pair, Log]], start: EventId, here: EventId, used: dict[str, Pair], length: int
-) -> dict[str, Pair]:
-    last = len(used) + 1 == length
-    for name, mine in pairs.items():
-        if name in used:
-            continue
-        for first, second in mine:
-            if first != here or (last and second != start) or (not last and second == start):
-                continue
-            found = used | {name: (first, second)}
-            if not last:
-                found = _close(pairs, start, second, found, length)
-            if found:
-                return found
-    return {}

@@ -40,33 +40,39 @@ W = TypeVar("W", bound=Explorable)
 class Search(Generic[W]):
     """All states reachable from `start`; `ends` yields those where nothing more can happen."""
 
-    def __init__(self, start: W, states_max: int = STATES_MAX) -> None:
+    def __init__(self, start: W, states_max: int = STATES_MAX, *, cut: bool = False) -> None:
+        """`cut`: a world that is too large is left unfinished, instead of refused."""
         self.start = start
         self.states_max = states_max
+        self.cut = cut
+        self.whole = True
         self.states = 0
         self._came: dict[Hashable, tuple[Hashable, Step] | None] = {}
 
     def ends(self) -> Iterator[W]:
         """Every state at rest, nearest first, while the search goes on."""
         came = self._came
-        came[self.start.key()] = None
-        queue = deque([self.start])
+        key = self.start.key()
+        came[key] = None
+        queue = deque([(key, self.start)])
         while queue:
-            state = queue.popleft()
+            key, state = queue.popleft()
             self.states += 1
+            if self.states > self.states_max and self.cut:
+                self.states, self.whole = self.states_max, False
+                return
             if self.states > self.states_max:
                 raise TooManyStatesError(f"more than {self.states_max} states")
             steps = state.steps()
             if not steps:
                 yield state
                 continue
-            key = state.key()
             for step in steps:
                 next_state = state.after(step)
                 next_key = next_state.key()
                 if next_key not in came:
                     came[next_key] = (key, step)
-                    queue.append(next_state)
+                    queue.append((next_key, next_state))
 
     def trace(self, state: W) -> tuple[Step, ...]:
         """The fewest steps that lead to a state that was found."""

@@ -14,10 +14,12 @@ import msgspec
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
 from unisono.engines.sequencing_atoms.receiver import Receiver
+from unisono.engines.topic_managers.moving import EPOCH, JOIN
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.history import Kind, Outcome, Record, judge
 from unisono.model.frames import Entries, Publication, Stamped
 from unisono.model.ids import EventId
+from unisono.sim.explore.moving import MOVING_LIVENESS
 from unisono.sim.explore.scenario import LIVENESS, Scenario
 from unisono.sim.explore.search import Step
 
@@ -46,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def is_stuck(self) -> bool:
         """Whether something never came, rather than came wrongly."""
-        return self.promise in LIVENESS
+        return self.promise in (*LIVENESS, *MOVING_LIVENESS)
 
 
 class Broken(Exception):
@@ -82,6 +84,10 @@ def waiting(engine: Engine) -> Log:
             topic = engine.blocker(held.event)
             if topic is None:
                 reason = "ready, but forgotten"
+            elif topic == EPOCH:
+                reason = f"waits for epoch {held.event.epoch}"
+            elif topic == JOIN:
+                reason = "waits for a join"
             elif topic == held.event.topic:
                 reason = f"waits for {topic} #{engine.reached[topic] + 1}"
             else:

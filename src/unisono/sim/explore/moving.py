@@ -1,0 +1,128 @@
+"""A tiny world that moves: nodes with lanes, members that join and leave, epochs, one crash or a false suspicion.
+
+Observers hold what they hold from the first event to the last. They influence nobody, so they are explored
+apart: whatever happened, they may have been told of it in any order (`moving_ends`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from unisono.engines.takeover.control import Control, Intent, PlanKind, first_control, next_plan
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.member import Member
+from unisono.engines.topic_managers.moving import MovingSubscriber
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.publisher import Publisher
+from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
+from unisono.model.frames import EpochNotice, Registration
+from unisono.model.lanes import EpochRecord
+from unisono.sim.explore.scenario import Planned
+
+Change: TypeAlias = tuple[Literal["add", "remove"], tuple[str, ...]]
+"""What a member's application asks for next."""
+
+# Promises that only a moving world makes; the first may be broken, the others may never come true.
+KEPT = "acknowledged_kept"
+JOINS = "joins_complete"
+ANSWERS = "answers_come"
+MOVING_SAFETY = ("no_creation", "no_duplication", "total_notification_order", KEPT)
+MOVING_LIVENESS = ("nothing_lost", "no_endless_wait", JOINS, ANSWERS)
+
+
+class Harm(msgspec.Struct, frozen=True):
+    """How often a moving world may do harm, or change its plan; every place and moment is tried."""
+
+    crashes: int = 0  # nodes that die, with what they sent kept or lost
+    zombies: int = 0  # nodes that are suspected and live on
+    lost_appends: int = 0
+    lost_answers: int = 0  # appends that are stored, and nobody says so
+    stale_reads: int = 0  # lanes read now, and the answer comes much later
+    ticks: int = 0  # timers that fire before the world comes to rest
+    ranks: tuple[tuple[str, ...], ...] = ()  # ranks that somebody asks for, once each
+    mortal: tuple[str, ...] = ()  # nodes that may crash or be suspected; empty: any
+
+
+NO_HARM = Harm()
+NODES = NodeSettings()
+MANAGERS = ManagerSettings(ring_events=16, heartbeat_s=0.5)
+EXACT = SubscriberSettings(repair=True)
+
+
+@dataclass(frozen=True)
+class MovingScenario:
+    """Who holds what at the start, who changes it how, what is published; makers can be replaced by weaker ones."""
+
+    topics: tuple[str, ...]  # the top rank first
+    owner: Mapping[str, str]  # topic -> node
+    events: tuple[Planned, ...]
+    observers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    scripts: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    spare: tuple[str, ...] = ()  # nodes that own nothing at the start
+    kind: PlanKind = "line"
+    threshold: int = 2
+    harm: Harm = NO_HARM
+    managers: ManagerSettings = MANAGERS
+    subscribers: SubscriberSettings = EXACT
+    settings: Mapping[str, SubscriberSettings] = field(default_factory=dict)  # of members that differ
+    promises: tuple[str, ...] = MOVING_SAFETY + MOVING_LIVENESS
+    invariants: bool = True
+    lane_is_read: bool = False  # somebody takes the order of the only lane for the order
+    make_node: Callable[[str, NodeSettings, ManagerSettings], ManagerNode] = ManagerNode
+    make_member: Callable[[str, SubscriberSettings], Member] = Member
+    make_subscriber: Callable[[str, SubscriberSettings], MovingSubscriber] = MovingSubscriber
+    make_publisher: Callable[[], Publisher] = Publisher
+    make_control: Callable[[Control], Control] = lambda control: control
+
+    def but(self, **changes: object) -> MovingScenario:
+        """The same world with some things replaced."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All of them, owners or not."""
+        return tuple(sorted({*self.owner.values(), *self.spare}))
+
+    @property
+    def held(self) -> dict[str, frozenset[str]]:
+        """What everybody holds at the start."""
+        return {**self.observers, **self.members}
+
+    def registrations(self) -> tuple[Registration, ...]:
+        """What the nodes know at the start."""
+        return tuple(Registration(name, 1, tuple(sorted(t))) for name, t in sorted(self.held.items()) if t)
+
+    def control(self) -> Control:
+        """The first control record."""
+        intent = Intent(self.kind, self.topics)
+        plan = next_plan(intent, self.registrations(), self.threshold, 0)
+        return self.make_control(first_control(plan, self.owner, self.nodes))
+
+    def beginning(self) -> EpochRecord:
+        """What every lane starts with, as if an epoch had just begun."""
+        return EpochRecord(0, EpochNotice(0, dict.fromkeys(self.topics, 0)), self.registrations(), ())
+
+    def node(self, name: str) -> ManagerNode:
+        """A node that knows nothing yet."""
+        managers = msgspec.structs.replace(self.managers, threshold=self.threshold)
+        return self.make_node(name, NodeSettings(plan=self.kind), managers)
+
+    def subscriber(self, name: str) -> MovingSubscriber:
+        """A subscriber that has held its topics from the start."""
+        engine = self.make_subscriber(name, self.settings.get(name, self.subscribers))
+        for topic in sorted(self.held[name]):
+            engine.admit(topic, 0)
+        return engine
+
+    def member(self, name: str, control: Control) -> Member:
+        """A member that has held its topics from the start."""
+        engine = self.make_member(name, self.settings.get(name, self.subscribers))
+        engine.inner = self.subscriber(name)
+        engine.control, engine.version = control, 1
+        engine.topics = engine.held = self.members[name]
+        return engine

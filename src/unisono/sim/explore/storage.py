@@ -1,0 +1,137 @@
+"""What outlives nodes, and what nodes have asked of it: lanes, the control record, and requests on their way.
+
+Requests of one node to one lane arrive in order; a read sees the lane as it is when it is answered, or, once in
+a while, as it was long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from unisono.engines.effects import Append
+from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.recovery import valid_records
+from unisono.model.frames import Stamped
+from unisono.model.lanes import EventRecord, LaneRecord
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+_NEVER = 1 << 60  # an epoch that never comes
+
+Stored: TypeAlias = tuple[bytes, LaneRecord]
+"""A record, and the bytes by which it is compared."""
+
+
+class Asked(NamedTuple):
+    """A read on its way; `tail` is where the lane ended when it was looked at, None if that is still to come."""
+
+    lane: str
+    tail: int | None = None
+
+
+class Storage:
+    """Lanes, control records, and requests; copied on write."""
+
+    __slots__ = ("appends", "controls", "decides", "lanes", "reads")
+
+    def __init__(self, control: Control) -> None:
+        self.lanes: dict[str, tuple[Stored, ...]] = {}
+        self.controls: tuple[tuple[str, Control], ...] = ((repr(control), control),)
+        self.appends: dict[tuple[str, str], tuple[tuple[bytes, Append], ...]] = {}
+        self.reads: dict[str, tuple[Asked, ...]] = {}
+        self.decides: dict[str, tuple[tuple[str, Control], ...]] = {}
+
+    @property
+    def control(self) -> Control:
+        """The control record as it is now."""
+        return self.controls[-1][1]
+
+    def copy(self) -> Storage:
+        """An independent twin."""
+        twin = object.__new__(Storage)
+        twin.lanes, twin.appends = dict(self.lanes), dict(self.appends)
+        twin.reads, twin.decides, twin.controls = dict(self.reads), dict(self.decides), self.controls
+        return twin
+
+    def key(self) -> Hashable:
+        """Everything by its bytes."""
+        return (
+            tuple((lane, tuple(b for b, _ in records)) for lane, records in sorted(self.lanes.items())),
+            tuple(text for text, _ in self.controls),
+            tuple((k, tuple((b, a.expected) for b, a in q)) for k, q in sorted(self.appends.items()) if q),
+            tuple((node, asked) for node, asked in sorted(self.reads.items()) if asked),
+            tuple(
+                (node, tuple(t for t, _ in asked)) for node, asked in sorted(self.decides.items()) if asked
+            ),
+        )
+
+    def events(self) -> list[Stamped]:
+        """The events that are stored and count, lane by lane."""
+        return [
+            record.event
+            for _, records in sorted(self.lanes.items())
+            for record in valid_records((r for _, r in records), _NEVER)
+            if isinstance(record, EventRecord)
+        ]
+
+    # Requests.
+
+    def ask_append(self, node: str, append: Append) -> None:
+        """A node wants a record stored."""
+        queue = self.appends.get((node, append.lane), ())
+        self.appends[node, append.lane] = (*queue, (_bytes(append.record), append))
+
+    def ask_read(self, node: str, lane: str) -> None:
+        """A node wants to read a lane."""
+        self.reads[node] = (*self.reads.get(node, ()), Asked(lane))
+
+    def ask_decide(self, node: str, control: Control) -> None:
+        """A node wants to put another control record in the place of the present one."""
+        self.decides[node] = (*self.decides.get(node, ()), (repr(control), control))
+
+    def forget(self, node: str) -> None:
+        """Nothing that a node asked for arrives any more."""
+        self.appends = {key: queue for key, queue in self.appends.items() if key[0] != node}
+        self.reads.pop(node, None)
+        self.decides.pop(node, None)
+
+    # What becomes of them.
+
+    def append(self, node: str, lane: str, *, lost: bool = False) -> tuple[LaneRecord, int | None]:
+        """The oldest append of a node to a lane is stored at a sequence, or refused."""
+        (text, append), *rest = self.appends[node, lane]
+        self.appends[node, lane] = tuple(rest)
+        records = self.lanes.get(lane, ())
+        if lost or append.expected not in (None, len(records)):
+            return append.record, None
+        self.lanes[lane] = (*records, (text, append.record))
+        return append.record, len(records) + 1
+
+    def look_at(self, node: str) -> None:
+        """The oldest read of a node that has not seen its lane yet sees it now; the answer takes its time."""
+        asked = list(self.reads[node])
+        i = next(i for i, read in enumerate(asked) if read.tail is None)
+        asked[i] = Asked(asked[i].lane, len(self.lanes.get(asked[i].lane, ())))
+        self.reads[node] = tuple(asked)
+
+    def read(self, node: str, i: int) -> tuple[str, tuple[LaneRecord, ...], int]:
+        """A read of a node is answered: a lane, its records, where it ended."""
+        asked = self.reads[node]
+        self.reads[node] = asked[:i] + asked[i + 1 :]
+        lane, tail = asked[i]
+        records = self.lanes.get(lane, ())[:tail]
+        return lane, tuple(record for _, record in records), len(records)
+
+    def decide(self, node: str) -> None:
+        """The oldest decision of a node takes the place of the control record, if it follows on it."""
+        (text, control), *rest = self.decides[node]
+        self.decides[node] = tuple(rest)
+        if control.version == self.control.version + 1:
+            self.controls = (*self.controls, (text, control))
+
+
+def _bytes(record: LaneRecord) -> bytes:
+    return _ENCODER.encode(record)

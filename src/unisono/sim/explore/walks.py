@@ -1,0 +1,97 @@
+"""Seeded random walks through moving worlds that are too large to be explored.
+
+The seed decides everything: the world, and every step of the way. Unlike in a search timers fire at any moment,
+everybody hears of control records whenever it likes, and several kinds of harm come together.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.sim.explore.moving import EXACT, Change, Harm, MovingScenario
+from unisono.sim.explore.moving_ends import Judge
+from unisono.sim.explore.moving_world import MovingWorld
+from unisono.sim.explore.scenario import Planned
+from unisono.sim.explore.story import Finding
+
+HARM_SHARE = 0.04  # of the steps, while there is harm to be done
+TICK_SHARE = 0.03
+STEPS_MAX = 600  # then no more harm is done, and the world is brought to rest
+
+TAG = SubscriberSettings(on_gap="tag", repair=True)
+BOUNDED = SubscriberSettings(on_gap="tag", buffer=2, max_hold=0.3, repair=True)
+
+
+class Walked(NamedTuple):
+    """One walk: how many steps it took, and what it broke."""
+
+    steps: int
+    findings: tuple[Finding, ...]
+
+
+def random_moving(seed: int) -> MovingScenario:
+    """The world of a seed."""
+    rng = random.Random(seed)
+    topics = tuple(f"T{i + 1}" for i in range(rng.randint(2, 4)))
+    nodes = [f"N{i + 1}" for i in range(rng.randint(1, 3))]
+    members = {f"s{i + 1}": _some(rng, topics) for i in range(rng.randint(2, 4))}
+    scripts = {name: _script(rng, topics) for name in members}
+    ranks = tuple(tuple(rng.sample(topics, len(topics))) for _ in range(rng.randint(0, 2)))
+    publishers = [f"p{i + 1}" for i in range(rng.randint(1, 3))]
+    return MovingScenario(
+        topics,
+        {topic: rng.choice(nodes) for topic in topics},
+        tuple(
+            Planned(f"e{i + 1}", rng.choice(topics), rng.choice(publishers)) for i in range(rng.randint(3, 7))
+        ),
+        members=members,
+        scripts=scripts,
+        spare=tuple(nodes),
+        kind=rng.choice(("line", "forest")),
+        threshold=rng.choice((1, 2)),
+        settings={name: rng.choice((EXACT, EXACT, TAG, BOUNDED)) for name in members},
+        harm=Harm(
+            crashes=rng.randint(0, 1),
+            zombies=rng.randint(0, 1),
+            lost_appends=rng.randint(0, 1),
+            lost_answers=rng.randint(0, 1),
+            stale_reads=rng.randint(0, 2),
+            ranks=ranks,
+        ),
+    )
+
+
+def _some(rng: random.Random, topics: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(rng.sample(topics, rng.randint(0, len(topics))))
+
+
+def _script(rng: random.Random, topics: tuple[str, ...]) -> tuple[Change, ...]:
+    changes: list[Change] = []
+    for _ in range(rng.randint(0, 3)):
+        some = tuple(rng.sample(topics, rng.choice((1, 1, 1, 2))))
+        changes.append((rng.choice(("add", "add", "remove")), some))
+    return tuple(changes)
+
+
+def walk(scenario: MovingScenario, seed: int, steps_max: int = STEPS_MAX) -> Walked:
+    """One way through a world, to its end."""
+    rng = random.Random(seed)
+    world = MovingWorld(scenario, branching=False, watching=True)
+    steps = 0
+    while steps < steps_max and not world.broken:
+        steps += 1
+        lot = rng.random()
+        harms = world.harms() if lot < HARM_SHARE else []
+        if harms:
+            world.after(rng.choice(harms))
+            continue
+        duties = world.duties()
+        if duties and lot > HARM_SHARE + TICK_SHARE:
+            world.after(rng.choice(duties))
+        elif not world.pass_time() and not duties:
+            break
+    judge = Judge(scenario)
+    findings = tuple(judge.findings(world))
+    return Walked(steps + world.settle_steps, findings)

@@ -1,0 +1,160 @@
+"""`unisono pipeline plan | sweep | report`: make the order cheaper, run experiments, show what happened."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from unisono.cli.output import BAD_INPUT, Json, finish, people, print_json, progress
+from unisono.model.errors import ConfigError
+
+if TYPE_CHECKING:  # the pipeline needs Spark and Arrow; whoever only asks for help does not
+    from unisono.pipeline.plan_document import PlanDocument
+
+Journal = Annotated[Path | None, typer.Option("--journal", help="A folder that processes recorded into.")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark's master URL; this machine by default.")]
+TOPICS_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `unisono pipeline`."""
+    app.command("plan")(plan)
+    app.command("sweep")(sweep)
+    app.command("report")(report)
+
+
+def plan(
+    journal: Journal = None,
+    subscriptions: Annotated[
+        Path | None, typer.Option(help="Parquet: rows of 'subscriber, topic', or of 'topics' and 'weight'.")
+    ] = None,
+    rates: Annotated[Path | None, typer.Option(help="Events/s by topic: JSON, CSV or Parquet.")] = None,
+    threshold: Annotated[int, typer.Option(help="Subscribers two topics must share to be ordered.")] = 2,
+    nodes: Annotated[int | None, typer.Option(help="How many hosts there are.")] = None,
+    capacity: Annotated[float | None, typer.Option(help="Events/s that one host carries.")] = None,
+    kind: Annotated[str, typer.Option(help="line or forest.")] = "forest",
+    current: Annotated[Path | None, typer.Option(help="The plan in force, to compare with.")] = None,
+    open_only: Annotated[
+        bool, typer.Option("--open-only", help="Of a journal, only subscriptions open at its end.")
+    ] = False,
+    master: Master = None,
+    out: Annotated[Path | None, typer.Option(help="Write the plan here.")] = None,
+    json: Json = False,
+) -> None:
+    """Plan ranks, groups and hosts from who subscribes to what and how much is published."""
+    from unisono.pipeline.plan import make_plan
+    from unisono.pipeline.plan_document import load_plan, save_plan
+    from unisono.pipeline.plan_inputs import (
+        check_topics,
+        journal_rates,
+        journal_subscriptions,
+        read_rates,
+        read_subscriptions,
+    )
+    from unisono.pipeline.plan_overlaps import count_overlaps
+    from unisono.pipeline.plan_session import open_session
+
+    if (journal is None) == (subscriptions is None):
+        raise ConfigError("name either --journal DIR or --subscriptions FILE.parquet, and not both")
+    if kind not in ("line", "forest"):
+        raise ConfigError(f"--kind is 'line' or 'forest', not '{kind}'")
+    if threshold < 1:
+        raise ConfigError(f"--threshold is at least 1, not {threshold}")
+    known = None if rates is None else read_rates(rates)
+    in_force = None if current is None else load_plan(current)
+    with people.status("starting Spark") as status:
+        spark = open_session(master)
+        status.update("counting overlaps")
+        if journal is not None:
+            held = journal_subscriptions(spark, journal, threshold, current=open_only)
+            known = known if known is not None else journal_rates(spark, journal)
+        else:
+            assert subscriptions is not None
+            held = read_subscriptions(spark, subscriptions)
+        matrix = count_overlaps(held, threshold)
+        check_topics(matrix.topics, str(journal or subscriptions))
+        status.update("planning")
+        document = make_plan(
+            matrix,
+            known,
+            kind="line" if kind == "line" else "forest",
+            capacity=capacity,
+            nodes=nodes,
+            current=in_force,
+        )
+        if out is not None:
+            save_plan(document, out)
+    if json:
+        print_json(document)
+    else:
+        _show_plan(document, out)
+    finish(held=document.placement.fits)
+
+
+def _show_plan(document: PlanDocument, out: Path | None) -> None:
+    people.print(
+        f"{document.subscriptions:,} subscriptions ({document.distinct:,} distinct) of {len(document.topics):,} "
+        f"topics; {len(document.overlaps):,} pairs share {document.threshold} or more; "
+        f"{len(document.groups):,} groups, the largest of {max(map(len, document.groups), default=0):,} topics"
+    )
+    ranks = Table(title=f"ranks ({document.after.ranks}, {document.kind})")
+    ranks.add_column("rank", justify="right")
+    ranks.add_column("topic", no_wrap=True)
+    for column in ("events/s", "subs", "group", "host", "full", "upward", "path", "hops"):
+        ranks.add_column(column, justify="right")
+    for row in document.topics[:TOPICS_SHOWN]:
+        figures = (row.stamp_entries, row.stamp_entries_upward, row.path_topics, row.hops)
+        known = (f"{row.rate:,.4g}", f"{row.subscribers:,}", str(row.group + 1), row.host)
+        ranks.add_row(str(row.rank), escape(row.topic), *known, *map(str, figures))
+    people.print(ranks)
+    if len(document.topics) > TOPICS_SHOWN:
+        people.print(f"… and {len(document.topics) - TOPICS_SHOWN:,} more")
+    costs = Table(title="expected per event")
+    for column in ("", f"before ({document.before.ranks})", f"after ({document.after.ranks})"):
+        costs.add_column(column, justify="left" if not column else "right")
+    for name, words in COSTS.items():
+        before, after = getattr(document.before, name), getattr(document.after, name)
+        costs.add_row(words, f"{before:,.5g}", f"{after:,.5g}")
+    people.print(costs)
+    if document.placement.problem:
+        people.print(f"[bold red]does not fit[/]: {escape(document.placement.problem)}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    people.print(f"planned in {document.seconds:.1f} s after the overlaps, {memory:,.0f} MiB in this process")
+    if out is not None:
+        people.print(f"written to {out}")
+
+
+COSTS = {
+    "stamp_entries": "entries, full stamps",
+    "stamp_bytes": "bytes, full stamps",
+    "stamp_entries_upward": "entries, upward stamps",
+    "stamp_bytes_upward": "bytes, upward stamps",
+    "path_topics": "topics on the path",
+    "hops": "hosts on the path",
+    "hosts": "hosts in all",
+    "load_max": "events/s at the busiest host",
+}
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="What to run, as TOML (docs/sweeps.md).")],
+    out: Annotated[Path, typer.Option(help="Where the tables go; finished cells there are not run again.")],
+    retry: Annotated[bool, typer.Option("--retry", help="Run cells with errors again.")] = False,
+    master: Master = None,
+    json: Json = False,
+) -> None:
+    """Run a grid of simulations as Spark tasks; safe to kill and start again."""
+    raise typer.Exit(BAD_INPUT)
+
+
+def report(
+    journal: Journal = None,
+    json: Json = False,
+) -> None:
+    """One self-contained HTML page: verdicts, latency, overhead, popularity, overlaps, the plan."""
+    raise typer.Exit(BAD_INPUT)

@@ -1,0 +1,59 @@
+"""Made-up subscriptions, as large as wanted: few topics that nearly everybody holds, many that hardly anybody does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from unisono.model.errors import ConfigError
+
+CHUNK = 50_000  # subscribers drawn at once
+
+
+def topic_names(topics: int) -> list[str]:
+    """Names that sort like their numbers; the first is the most popular."""
+    width = len(str(topics - 1))
+    return [f"topic.{i:0{width}d}" for i in range(topics)]
+
+
+def draw_subscriptions(
+    rng: np.random.Generator, subscribers: int, topics: int, each: int, skew: float
+) -> npt.NDArray[np.int32]:
+    """For each subscriber `each` different topics, drawn by a power law: weight 1 / (place + 1) ** skew.
+
+    The largest of `log(weight) + Gumbel noise` are a weighted draw without replacement.
+    """
+    weight = -skew * np.log(np.arange(1, topics + 1))
+    noise = -np.log(-np.log(rng.random((subscribers, topics), dtype=np.float32).clip(1e-7, 1 - 1e-6)))
+    keys = weight.astype(np.float32) + noise
+    return np.argpartition(keys, topics - each, axis=1)[:, topics - each :].astype(np.int32)
+
+
+def synthesise(
+    path: Path, subscribers: int, topics: int, each: int = 20, skew: float = 1.0, seed: int = 7
+) -> None:
+    """Write rows of `subscriber, topic` to one Parquet file, a chunk of subscribers at a time."""
+    if not 0 < each <= topics:
+        raise ConfigError(f"each subscriber holds between 1 and all {topics} topics, not {each}")
+    rng = np.random.default_rng(seed)
+    names = pa.array(topic_names(topics))
+    schema = pa.schema([("subscriber", pa.int64()), ("topic", pa.dictionary(pa.int32(), pa.string()))])
+    with pq.ParquetWriter(path, schema) as file:
+        for first in range(0, subscribers, CHUNK):
+            count = min(CHUNK, subscribers - first)
+            chosen = draw_subscriptions(rng, count, topics, each, skew)
+            who = np.repeat(np.arange(first, first + count, dtype=np.int64), each)
+            topic = pa.DictionaryArray.from_arrays(pa.array(chosen.ravel()), names)
+            file.write_table(pa.table([pa.array(who), topic], schema=schema))
+
+
+def write_rates(path: Path, topics: int, busiest: float = 1000.0, skew: float = 1.0) -> None:
+    """Publication rates by the same law, the most popular topics not being the busiest ones."""
+    names = topic_names(topics)
+    places = np.random.default_rng(topics).permutation(topics)
+    rates = busiest / (places + 1.0) ** skew
+    pq.write_table(pa.table({"topic": names, "rate": rates}), path)

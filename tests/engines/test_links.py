@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.engines.effects import Effect, Fail, Send
-from unisono.engines.inputs import TICK, Input, Publish, Received
+from unisono.engines.inputs import TICK, Input, Lost, Publish, Received
 from unisono.engines.links import Arrived, LinkBroken, Links, LinkSettings, Packet, Transmit
 from unisono.model.frames import Message, Nack
 
@@ -23,8 +23,12 @@ class Echo:
         self.peer = peer
         self.sent = 0
         self.heard: list[int] = []
+        self.lost: list[int] = []
 
     def handle(self, input: Input, now: float) -> list[Effect]:
+        if isinstance(input, Lost):
+            self.lost += [number_of(message) for message in input.messages]
+            return []
         if isinstance(input, Received):
             self.heard.append(number_of(input.message))
             return []
@@ -233,6 +237,7 @@ def test_what_was_meant_for_a_former_life_is_dropped():
             a.handle(Arrived("b", answer), 3.1)
     assert reborn.engine.heard == []
     assert a.next_timer() is None, "nothing of it is repeated, nor sent from the queue"
+    assert a.engine.lost == [2, 3, 4, 5, 6], "and whoever sent it is told"
     a.handle(GO, 4.0)
     meet(a, reborn, 9.0)
     assert reborn.engine.heard == [7]

@@ -24,6 +24,13 @@ class Received(msgspec.Struct, frozen=True):
     message: Message
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """A peer has begun a new life: these messages, for the former one, may never have reached anybody."""
+
+    peer: str
+    messages: tuple[Message, ...]
+
+
 class Change(msgspec.Struct, frozen=True):
     """The application wants more topics, or fewer."""
 
@@ -70,6 +77,6 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 Input: TypeAlias = (
-    Publish | Change | Received | Notified | Controlled | Appended | ReadBack | Suspected | Tick
+    Publish | Change | Received | Lost | Notified | Controlled | Appended | ReadBack | Suspected | Tick
 )
 TICK = Tick()

@@ -8,7 +8,7 @@ knot (three events suffice).
 A process that restarts begins a new life, and lives count up. A packet names the life of its sender and the
 one it is meant for; what belongs to a former life of either side is dropped. Whoever does not know the other's
 life yet learns it from the answer and starts from 1; whoever learns of a new one forgets what the old one was
-to be told. Processes that never restart live in life 0 and know it of each other.
+to be told, and tells its engine (`Lost`). Processes that never restart live in life 0 and know it of each other.
 
 `Links` wraps an engine: it turns its `Send`s into `Packet`s and packets back into `Received`. Wrapped or not,
 the engine cannot tell the difference.
@@ -24,7 +24,7 @@ import msgspec
 
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Effect, Fail, Send
-from unisono.engines.inputs import TICK, Input, Received
+from unisono.engines.inputs import TICK, Input, Lost, Received
 from unisono.model.errors import UnisonoError
 from unisono.model.frames import Message
 
@@ -178,14 +178,15 @@ class Links:
     def _packet(self, link: _Link, number: int = 0, message: Message | None = None) -> Packet:
         return Packet(number, link.heard, message, self.life, link.life)
 
-    def _meet(self, peer: str, life: int) -> _Link:
-        """The link to a life of the peer that is new to us."""
-        former, link = self._link(peer), _Link(life)
-        if not former.life:  # at the first meeting: what is waiting is meant for whoever answers
-            link.queue.extend(former.unacknowledged.values())
-            link.queue.extend(former.queue)
-        self.peers[peer] = link
-        return link
+    def _meet(self, peer: str, life: int, now: float) -> list[LinkEffect]:
+        """Talk to a life of the peer that is new to us."""
+        former = self._link(peer)
+        waiting = (*former.unacknowledged.values(), *former.queue)
+        link = self.peers[peer] = _Link(life)
+        if former.life:
+            return self._wrap(self.engine.handle(Lost(peer, waiting), now), now) if waiting else []
+        link.queue.extend(waiting)  # at the first meeting it was meant for whoever answers
+        return self._transmit(peer, link, now)
 
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
         link, packet = self._link(arrived.source), arrived.packet
@@ -193,8 +194,8 @@ class Links:
         if packet.life < link.life:
             return []  # of a former life
         if packet.life > link.life:
-            link = self._meet(arrived.source, packet.life)
-            effects += self._transmit(arrived.source, link, now)
+            effects += self._meet(arrived.source, packet.life, now)
+            link = self._link(arrived.source)
         if packet.to != self.life:  # meant for a former life, or for whoever is here: say who it is
             return [*effects, Transmit(arrived.source, self._packet(link))]
         if packet.acknowledged > link.acknowledged:

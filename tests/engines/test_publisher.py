@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine_kit import publication
 
 from unisono.engines.effects import Acknowledge, Announce, Reject, Send
-from unisono.engines.inputs import Publish, Received, Suspected
+from unisono.engines.inputs import Lost, Publish, Received, Suspected
 from unisono.engines.topic_managers.publisher import Publisher
-from unisono.model.frames import Completed, Create, Sequenced, Stamped
+from unisono.model.frames import Completed, Create, Publication, Sequenced, Stamped
 from unisono.model.ids import EventId
 
 
@@ -19,8 +19,8 @@ def sequenced(topic: str, n: int, number: int = 1) -> Sequenced:
     return Sequenced(topic, EventId("p", 0, n), 0, {topic: number})
 
 
-def request(topic: str, n: int, acknowledged: int) -> Send:
-    return Send(f"manager/{topic}", Create(publication(topic, n), acknowledged))
+def request(topic: str, n: int, acknowledged: int, after: int = 0) -> Send:
+    return Send(f"manager/{topic}", Create(publication(topic, n), acknowledged, after))
 
 
 def test_every_publication_is_sent_to_its_manager_at_once():
@@ -32,7 +32,7 @@ def test_the_lowest_unanswered_n_travels_along():
     engine = Publisher()
     engine.handle(publish(("A", 1), ("A", 2)), 0.0)
     engine.handle(Received("m", sequenced("A", 1)), 0.0)
-    assert engine.handle(publish(("A", 3)), 0.0) == [request("A", 3, 2)]
+    assert engine.handle(publish(("A", 3)), 0.0) == [request("A", 3, 2, after=2)]
 
 
 def test_an_answer_acknowledges_once():
@@ -64,7 +64,7 @@ def test_a_causal_publisher_waits_for_its_place_before_it_changes_lanes():
 
 def test_a_causal_publisher_pipelines_within_a_lane():
     engine = Publisher(causal=True)
-    assert engine.handle(publish(("A", 1), ("A", 2)), 0.0) == [request("A", 1, 1), request("A", 2, 1)]
+    assert engine.handle(publish(("A", 1), ("A", 2)), 0.0) == [request("A", 1, 1), request("A", 2, 1, after=1)]
 
 
 def test_a_lane_may_hold_many_topics():
@@ -86,3 +86,16 @@ def test_a_twin_is_independent():
     twin.handle(Received("m", sequenced("A", 1)), 0.0)
     assert list(engine.outgoing) == [1]
     assert list(twin.outgoing) == [2]
+
+
+def test_an_answer_to_a_former_life_acknowledges_nothing():
+    engine = Publisher()
+    engine.handle(Publish([Publication("p", 1, 1, "A")]), 0.0)
+    assert engine.handle(Received("m", sequenced("A", 1)), 0.0) == []
+    assert 1 in engine.outgoing
+
+
+def test_what_a_lost_life_was_told_is_told_again():
+    engine = Publisher()
+    engine.handle(publish(("A", 1)), 0.0)
+    assert engine.handle(Lost("m", ()), 0.1) == [request("A", 1, 1)]

@@ -142,10 +142,15 @@ def count_topics(publications: Iterable[Publication]) -> Counter[str]:
 
 
 class Create(msgspec.Struct, frozen=True, array_like=True, tag="create"):
-    """Publisher to the topic's manager: number this. Everything below `acknowledged` may be forgotten."""
+    """Publisher to the topic's manager: number this. Everything below `acknowledged` may be forgotten.
+
+    `after` is the publisher's event before it on the topic that has no answer yet, or 0: a manager that does not
+    know that one, because it died with another, must not number this one first.
+    """
 
     publication: Publication
     acknowledged: int = 0
+    after: int = 0
 
 
 class Fill(msgspec.Struct, frozen=True, array_like=True, tag="fill"):

@@ -41,6 +41,8 @@ from unisono.model.frames import (
     Stamped,
 )
 
+PARKED_MAX = 1024  # publishers send again what comes beyond
+
 
 class TopicManager:
     """The manager of one topic, for one epoch of the plan; subscriptions may join at any time."""
@@ -64,7 +66,10 @@ class TopicManager:
         self.registry = Registry(topic)
         self.seen: dict[tuple[str, int], Seen] = {}
         self.under_way = 0  # events numbered here that have not left the last manager
+        self.draining = False  # events under way end elsewhere than new ones would
+        self.parked: list[Create] = []  # what waits for them
         self.emitter = Emitter(settings, plan.epoch)
+        self.path: tuple[str, ...] = ()
         self._grow(plan.group[topic], numbers)
 
     def _grow(self, group: frozenset[str], numbers: Mapping[str, int]) -> None:
@@ -72,7 +77,11 @@ class TopicManager:
         self.group |= group
         self.above = tuple(x for x in reversed(self.climb[1:]) if x in self.group)
         self.below = tuple(sorted(self.group.difference(self.climb)))
-        self.path = self.plan.path_to(self.topic, self.above)
+        path = self.plan.path_to(self.topic, self.above)
+        # Two roads that end in different lanes do not end in order: a takeover could lose the event before and
+        # keep the one after it.
+        self.draining |= self.under_way > 0 and path[-1] != self.path[-1]
+        self.path = path
         for x in self.below:
             self.lower.setdefault(x, numbers.get(x, 0))
 
@@ -87,7 +96,7 @@ class TopicManager:
                 return self._join(join)
             case Received(_, Done(event)):
                 self._finish(event)
-                return []
+                return self._unpark(now)
             case Received(_, Nack() as nack):
                 return [Send(nack.subscriber, self.emitter.repair(nack))]
             case Tick():
@@ -106,6 +115,12 @@ class TopicManager:
             ]
         seen = self._seen(publication)
         seen.forget_below(create.acknowledged)
+        if create.after and not seen.knows(create.after) and not self.parked:
+            return []  # its publisher will send both again, in order
+        if self.draining:
+            if len(self.parked) < PARKED_MAX:
+                self.parked.append(create)
+            return []
         if not seen.admit(publication.n):
             known = seen.answer(publication.n)
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
@@ -113,6 +128,14 @@ class TopicManager:
         self.under_way += 1
         entries = {self.topic: self.number} | self.known_below()
         return self._pass_on(publication, entries, self.above, self.path[1:], now)
+
+    def _unpark(self, now: float) -> list[Effect]:
+        """Number what has waited, once everything before it has left."""
+        if not self.draining or self.under_way:
+            return []
+        self.draining = False
+        parked, self.parked = self.parked, []
+        return [effect for create in parked for effect in self._create(create, now)]
 
     def _answer(self, known: Sequenced) -> Sequenced | Completed:
         """In return mode the stamp once more: the first answer may still be under way on another link."""
@@ -218,6 +241,7 @@ class TopicManager:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.lower = dict(self.lower)
+        twin.parked = list(self.parked)
         twin.seen = {k: v.copy() for k, v in self.seen.items()}
         twin.registry = self.registry.copy()
         twin.emitter = self.emitter.copy()
@@ -228,6 +252,7 @@ class TopicManager:
         return (
             self.number,
             self.under_way,
+            (self.draining, tuple(create.publication.id for create in self.parked)),
             self.registry.state(),
             tuple(sorted(self.lower.items())),
             tuple(sorted((k, v.state()) for k, v in self.seen.items())),

@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 from unisono.engines.effects import Acknowledge, Announce, Effect, Reject, Send
-from unisono.engines.inputs import Controlled, Input, Publish, Received, Tick
+from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.model.errors import FrameError
 from unisono.model.frames import Completed, Create, Publication, Routed, Sequenced, Stamped
+from unisono.model.ids import EventId
 
 PATIENCE_MAX = 16
 UNDER_WAY_MAX = 512  # events without an answer; nodes remember more than that of each publisher
@@ -43,6 +44,7 @@ class Publisher:
         self.patience = 1  # doubles each time nothing comes of asking again
         self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
         self.waiting: deque[Publication] = deque()  # held back by `causal`
+        self.newest: dict[str, int] = {}  # topic -> the last event sent
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -52,7 +54,7 @@ class Publisher:
                 return self._send(now)
             case Controlled(control):
                 return self._controlled(control, now)
-            case Tick():
+            case Tick() | Lost():
                 return self._resend(now)
             case Received(_, Sequenced() as sequenced):
                 return self._sequenced(sequenced, now)
@@ -76,14 +78,17 @@ class Publisher:
         while self.waiting and len(self.outgoing) < UNDER_WAY_MAX and self.may_send(self.waiting[0]):
             publication = self.waiting.popleft()
             self.outgoing[publication.n] = publication
-            effects.append(self._create(publication))
+            effects.append(self._create(publication, self.newest))
         if self.control is not None:
             self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
         return effects
 
-    def _create(self, publication: Publication) -> Effect:
+    def _create(self, publication: Publication, newest: dict[str, int]) -> Effect:
         topic = publication.topic
-        create = Create(publication, next(iter(self.outgoing)))  # sent in order of n: the first is the lowest
+        lowest = next(iter(self.outgoing))  # sent in order of n
+        before = newest.get(topic, 0)
+        create = Create(publication, lowest, before if before in self.outgoing else 0)
+        newest[topic] = publication.n
         if self.control is None:
             return Send(manager_address(topic), create)
         return Send(self.control.owner[topic], Routed(topic, create))
@@ -100,18 +105,25 @@ class Publisher:
         """The same events with the same ids: those that have their places are only answered again."""
         self.resend_at = now + self.resend_s * self.patience if self.outgoing else None
         self.patience = min(2 * self.patience, PATIENCE_MAX)
-        return [self._create(publication) for publication in self.outgoing.values()]
+        newest: dict[str, int] = {}
+        return [self._create(publication, newest) for publication in self.outgoing.values()]
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
-        if self.outgoing.pop(sequenced.id.n, None) is None:
+        if not self._is_out(sequenced.id):
             return []
+        del self.outgoing[sequenced.id.n]
         self.resend_at, self.patience = None, 1
         return [Acknowledge(sequenced), *self._send(now)]
 
+    def _is_out(self, id: EventId) -> bool:
+        """Whether it is one of ours that has no answer yet; answers to a former life may still come."""
+        publication = self.outgoing.get(id.n)
+        return publication is not None and publication.id == id
+
     def _completed(self, completed: Completed, now: float) -> list[Effect]:
-        publication = self.outgoing.pop(completed.id.n, None)
-        if publication is None:
+        if not self._is_out(completed.id):
             return []
+        publication = self.outgoing.pop(completed.id.n)
         stamped = Stamped(publication, completed.epoch, completed.entries)
         sequenced = Sequenced(completed.topic, completed.id, completed.epoch, completed.entries)
         return [Announce((completed.topic,), stamped), Acknowledge(sequenced), *self._send(now)]
@@ -125,10 +137,16 @@ class Publisher:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.outgoing, twin.waiting = dict(self.outgoing), self.waiting.copy()
+        twin.outgoing, twin.waiting, twin.newest = dict(self.outgoing), self.waiting.copy(), dict(self.newest)
         return twin
 
     def state(self) -> Hashable:
         """Equal exactly when two publishers would behave alike from now on."""
         version = None if self.control is None else self.control.version
-        return (tuple(self.outgoing), tuple(p.n for p in self.waiting), version, self.resend_at)
+        return (
+            tuple(self.outgoing),
+            tuple(p.n for p in self.waiting),
+            version,
+            self.resend_at,
+            self.patience,
+        )

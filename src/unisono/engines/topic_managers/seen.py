@@ -25,6 +25,10 @@ class Seen:
         self._known[n] = None
         return True
 
+    def knows(self, n: int) -> bool:
+        """Whether `n` was numbered, now or before."""
+        return n < self.floor or n in self._known
+
     def recall(self, sequenced: Sequenced) -> None:
         """An event finished in an earlier epoch."""
         if sequenced.id.n >= self.floor:

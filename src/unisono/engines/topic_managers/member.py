@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Hashable
 
 from unisono.engines.effects import Admit, Effect, Ignore, Listen, Send
-from unisono.engines.inputs import Change, Controlled, Input, Received, Tick
+from unisono.engines.inputs import Change, Controlled, Input, Lost, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.moving import MovingSubscriber
@@ -63,6 +63,8 @@ class Member:
                 effects = self._joined(joined, now)
             case Controlled(control):
                 effects = self._controlled(control, now)
+            case Lost():
+                effects = self._send_join(now) if self.new else []
             case Tick():
                 effects = self._tick(now)
             case _:
@@ -100,7 +102,8 @@ class Member:
         if self.new:
             return []
         while self.later:
-            fresh = frozenset(self.later.popleft()) & self.topics  # some may have been left meanwhile
+            # Some may have been left meanwhile, others left and wanted again before it was their turn.
+            fresh = (frozenset(self.later.popleft()) & self.topics).difference(self.inner.clock)
             if not fresh:
                 continue
             self.new = fresh
@@ -224,6 +227,6 @@ class Member:
             tuple(sorted(self.held)),
             tuple(sorted(self.new)),
             tuple(self.later),
-            (self.retry_at, self.report_at),
+            (self.retry_at, self.tries, self.report_at, self.entered),
             self.inner.state(),
         )

@@ -8,13 +8,13 @@ serves one epoch at a time: what belongs to an earlier one is dropped, what belo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TypeAlias
 
 from unisono.engines.effects import Announce, Decide, Effect, Look, Read, Reject, Send
 from unisono.engines.inputs import (
     Appended,
     Controlled,
     Input,
+    Lost,
     ReadBack,
     Received,
     Suspected,
@@ -23,12 +23,18 @@ from unisono.engines.inputs import (
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.planner import Planner
-from unisono.engines.takeover.recovery import valid_records
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import LaneWriter, Written, is_sealed
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.emitter import Emitter
 from unisono.engines.topic_managers.manager import TopicManager
+from unisono.engines.topic_managers.routing import (
+    ToManager,
+    epoch_of,
+    is_request,
+    stored_events,
+    without_ring,
+)
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
@@ -38,6 +44,7 @@ from unisono.model.frames import (
     Fill,
     Join,
     Joined,
+    Message,
     Nack,
     Prepare,
     Prepared,
@@ -49,7 +56,6 @@ from unisono.model.frames import (
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 
 NOTICES_MAX = 256  # epochs a subscriber may be behind
-ToManager: TypeAlias = Create | Fill | Done | Join | Nack
 
 
 class ManagerNode:
@@ -60,11 +66,16 @@ class ManagerNode:
         name: str,
         settings: NodeSettings = NodeSettings(),
         managers: ManagerSettings = ManagerSettings(ring_events=1024),
+        *,
+        restarted: bool = False,
     ) -> None:
+        """`restarted`: an earlier life may have served the epoch we find; then the first control record
+        handed in must have been read since."""
         self.name = name
+        self.spoiled: int | None = -1 if not restarted else None  # up to here no epoch is served
         self.settings = settings
         # The managers keep nothing for repair: what counts is what the node has stored.
-        self.manager_settings = _without_ring(managers)
+        self.manager_settings = without_ring(managers)
         self.control: Control | None = None
         self.epoch = -1  # the epoch this node serves; -1: none yet
         self.managers: dict[str, TopicManager] = {}
@@ -95,6 +106,8 @@ class ManagerNode:
                 return self._routed(routed, now)
             case Received(_, Prepare(epoch, planner)):
                 return self._prepare(epoch, planner, now)
+            case Received(_, Prepared() | Replan()) if self.control is None:
+                return []  # meant for an earlier life; whoever still wants it will ask again
             case Received(_, Prepared(epoch, node)) if self.control is not None:
                 return self.planner.prepared(node, epoch, self.control, now)
             case Received(_, Replan() as replan) if self.control is not None:
@@ -109,6 +122,8 @@ class ManagerNode:
                 return self._read_back(lane, records, tail, now)
             case Suspected(node):
                 return self._suspected(node, now)
+            case Lost(_, messages):
+                return self._lost(messages, now)
             case Tick():
                 return self._tick(now)
         return [Reject(FrameError(f"node '{self.name}' cannot use {type(input).__name__}"))]
@@ -134,7 +149,7 @@ class ManagerNode:
             effects += self._finish(now)
         if self.look_at is not None and self.look_at <= now:
             self.look_at = now + self.settings.look_s
-            effects += [Look(), *self._come_back()]
+            effects += [Look(), *self._come_back(), *self._begin_again(now)]
             if self.adopting is not None and self.control is not None:
                 effects += [Read(lane) for lane in self._lanes() if lane not in self.adopting]
         if self.frozen_until is not None and self.frozen_until <= now:
@@ -150,12 +165,12 @@ class ManagerNode:
         message = routed.message
         if isinstance(message, Nack):
             return self._repair(message)
-        epoch = _epoch_of(message)
+        epoch = epoch_of(message)
         if epoch is not None and epoch < self.epoch:
             return []
         if epoch is not None and epoch > self.epoch:
             return self._keep(self.early, routed, [Look()])
-        if self.frozen_until is not None and _is_request(message):
+        if self.frozen_until is not None and is_request(message):
             return self._keep(self.waiting, routed, [])
         return self._local(routed.topic, message, now)
 
@@ -245,10 +260,18 @@ class ManagerNode:
                 effects.append(Look())
         if self.finisher is not None:
             effects += self.finisher.read_back(lane, records)
-        if self.adopting is not None:
+        if self.adopting is not None and self._is_fresh(lane, records):
             self.adopting[lane] = (records, tail)
             effects += self._adopt_if_read(now)
         return effects
+
+    def _is_fresh(self, lane: str, records: tuple[LaneRecord, ...]) -> bool:
+        """Whether a lane was read after our epoch began in it; an answer to an older question tells too little."""
+        control = self.control
+        assert control is not None
+        if not control.sealed or lane not in {*control.sealed, *control.lanes}:
+            return True
+        return any(isinstance(record, EpochRecord) and record.epoch >= control.epoch for record in records)
 
     # Epochs.
 
@@ -256,6 +279,8 @@ class ManagerNode:
         if self.control is not None and control.version <= self.control.version:
             return []
         self.control = control
+        if self.spoiled is None:
+            self.spoiled = control.epoch if control.state == "active" else control.epoch - 1
         self.finisher = self.finish_at = self.adopting = None
         self.look_at = now + self.settings.look_s
         if control.state == "sealing":
@@ -267,8 +292,25 @@ class ManagerNode:
             self._retire(now)
             self.epoch = control.epoch
             return self._come_back()
+        if self._is_spoiled():
+            return self._begin_again(now)
         self.adopting = {}
         return [Read(lane) for lane in self._lanes()]
+
+    def _is_spoiled(self) -> bool:
+        """Whether an earlier life of ours may have given out numbers in this epoch."""
+        control = self.control
+        if control is None or self.spoiled is None:
+            return False
+        return control.epoch <= self.spoiled and self.name in control.lanes
+
+    def _begin_again(self, now: float) -> list[Effect]:
+        """Nobody knows which numbers our earlier life has given out: serve the next epoch, never this one."""
+        control = self.control
+        if control is None or control.state != "active" or not self._is_spoiled():
+            return []
+        intent = self.planner.intent(control, now)
+        return [Decide(control.sealing(self.name, intent, alive=(self.name,)))]
 
     def _finish(self, now: float) -> list[Effect]:
         """Carry the decided epoch through, whoever decided it."""
@@ -285,6 +327,17 @@ class ManagerNode:
         intent = self.planner.intent(control, now)
         # Whoever decides is alive, whatever was declared before.
         return [Decide(control.sealing(self.name, intent, dead=(node,), alive=(self.name,)))]
+
+    def _lost(self, messages: tuple[Message, ...], now: float) -> list[Effect]:
+        """What another node was to be told is gone: if it was about this epoch, only the next can go on."""
+        control = self.control
+        if control is None or control.state != "active" or control.epoch != self.epoch:
+            return []
+        if not any(isinstance(m, Routed) and epoch_of(m.message) == self.epoch for m in messages):
+            return []
+        self._retire(now)  # nothing may take the place of what is lost
+        self.spoiled = self.epoch
+        return self._begin_again(now)
 
     def _come_back(self) -> list[Effect]:
         """Declared dead, and alive: ask to be counted again, without any topics to begin with."""
@@ -357,14 +410,9 @@ class ManagerNode:
 
     def _fill_ring(self, topic: str, read: dict[str, tuple[tuple[LaneRecord, ...], int]], now: float) -> None:
         """Keep for repair what the lanes still hold of a topic."""
-        events = {
-            record.event.number: record.event
-            for records, _ in read.values()
-            for record in valid_records(records, self.epoch + 1)
-            if isinstance(record, EventRecord) and record.event.topic == topic
-        }
+        events = stored_events(topic, (records for records, _ in read.values()), self.epoch + 1)
         newest = max((n.numbers.get(topic, 0) for n in self.notices.values()), default=0)
-        self.emitter.restore(topic, [events[number] for number in sorted(events)], newest, self.epoch, now)
+        self.emitter.restore(topic, events, newest, self.epoch, now)
 
     def _retire(self, now: float) -> None:
         """Serve no epoch: forget everything that is not stored."""
@@ -446,27 +494,7 @@ class ManagerNode:
             self.planner.state(),
             self.emitter.state(),
             (self.finish_at, self.look_at, self.planner_of, self.frozen_until),
-            tuple(str(routed) for routed in (*self.waiting, *self.early)),
+            tuple(str(routed) for routed in self.waiting),
+            tuple(str(routed) for routed in self.early),
             tuple(sorted(self.notices)),
         )
-
-
-def _without_ring(settings: ManagerSettings) -> ManagerSettings:
-    return ManagerSettings(
-        stamps=settings.stamps, seen_max=settings.seen_max, threshold=settings.threshold, stored=True
-    )
-
-
-def _epoch_of(message: ToManager) -> int | None:
-    """The epoch a message belongs to; requests of publishers belong to any."""
-    match message:
-        case Fill() | Join():
-            return message.epoch
-        case Done(event):
-            return event.epoch
-    return None
-
-
-def _is_request(message: ToManager) -> bool:
-    """Whether it starts something new; what is under way goes on while a node is frozen."""
-    return isinstance(message, Create) or (isinstance(message, Join) and not message.reached)

@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from unisono.engines import effects as fx
-from unisono.engines.inputs import Input, Notified, Publish, Received, Tick
+from unisono.engines.inputs import (
+    Appended,
+    Change,
+    Controlled,
+    Input,
+    Lost,
+    Notified,
+    Publish,
+    ReadBack,
+    Received,
+    Suspected,
+    Tick,
+)
 from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
-from unisono.model import frames
+from unisono.engines.takeover.control import Control
+from unisono.model import frames, lanes
 from unisono.model.frames import Entries, Message, Notification, Publication, Run, Stamped
 
 
@@ -73,7 +86,50 @@ def show_message(message: Message) -> str:
         case frames.Repair(topic, events, gone, newest):
             found = "; ".join(show_event(event) for event in events) or "nothing"
             return f"repair {topic} newest #{newest}, gone {show_numbers('', gone).strip() or '-'}: {found}"
+        case frames.Routed(topic, inner):
+            return f"to {topic}: {show_message(inner)}"
+        case frames.Join(registration, new, epoch, reached, rest):
+            who, way = show_registration(registration), f"rest {_list(rest)}"
+            return f"join {who} for {_list(new)} in epoch {epoch} {show_entries(reached)}, {way}"
+        case frames.Joined(version, new, epoch, reached):
+            return f"joined {_list(new)} by version {version} in epoch {epoch} {show_entries(reached)}"
+        case frames.Report(registration):
+            return f"report {show_registration(registration)}"
+        case frames.Prepare(epoch, planner):
+            return f"prepare epoch {epoch} for {planner}"
+        case frames.Prepared(epoch, node):
+            return f"{node} is prepared for epoch {epoch}"
+        case frames.Replan(epoch, wants, rank, alive):
+            return f"replan epoch {epoch}: wants {_list(wants)}, rank {_list(rank)}, alive {alive or '-'}"
     raise TypeError(f"{type(message).__name__} is no message")
+
+
+def show_registration(registration: frames.Registration) -> str:
+    """s1 version 2 holds T1,T2."""
+    return f"{registration.subscriber} version {registration.version} holds {_list(registration.topics)}"
+
+
+def show_record(record: lanes.LaneRecord) -> str:
+    """What lanes store."""
+    match record:
+        case lanes.EventRecord(epoch, index, event):
+            return f"[{epoch}.{index}] {show_event(event)}"
+        case lanes.JoinRecord(epoch, index, registration, reached):
+            return f"[{epoch}.{index}] {show_registration(registration)} {show_entries(reached)}"
+        case lanes.SealRecord(epoch):
+            return f"seal {epoch}"
+        case lanes.EpochRecord(_, notice):
+            return show_notification(notice)
+
+
+def show_control(control: Control) -> str:
+    """version 3: epoch 2 sealing by N1, rank T1,T2, owners N1,N2, dead N3."""
+    owners = _list(control.owner[topic] for topic in control.plan.rank)
+    by = f" by {control.decider}" if control.state == "sealing" else ""
+    return (
+        f"version {control.version}: epoch {control.epoch} {control.state}{by}, "
+        f"rank {_list(control.plan.rank)}, owners {owners}, dead {_list(control.dead)}"
+    )
 
 
 def show_packet(packet: Packet) -> str:
@@ -94,6 +150,19 @@ def show_input(input: Input | Arrived) -> str:
             return f"notified {show_notification(notification)}"
         case Tick():
             return "tick"
+        case Lost(peer, messages):
+            return f"{peer} began a new life, lost are " + "; ".join(map(show_message, messages))
+        case Change(add, remove):
+            return f"wants {_list(add)}, leaves {_list(remove)}"
+        case Controlled(control):
+            return f"control {show_control(control)}"
+        case Appended(lane, record, sequence):
+            answer = "refused" if sequence is None else f"stored at {sequence}"
+            return f"{lane} {answer}: {show_record(record)}"
+        case ReadBack(lane, _, tail):
+            return f"{lane} read up to {tail}"
+        case Suspected(node):
+            return f"suspects {node}"
         case Arrived(source, packet):
             return f"packet from {source} {show_packet(packet)}"
     raise TypeError(f"{type(input).__name__} is no input")
@@ -126,6 +195,21 @@ def show_effect(effect: LinkEffect) -> str:
             return f"reject {type(error).__name__}: {error}"
         case fx.Fail(error):
             return f"fail {type(error).__name__}: {error}"
+        case fx.Listen(topics):
+            return f"listen {_list(topics)}"
+        case fx.Ignore(topics):
+            return f"ignore {_list(topics)}"
+        case fx.Admit(floors):
+            return f"admit {show_entries(floors)}"
+        case fx.Append(lane, record, expected):
+            place = "the end" if expected is None else str(expected)
+            return f"append to {lane} after {place}: {show_record(record)}"
+        case fx.Read(lane):
+            return f"read {lane}"
+        case fx.Decide(control):
+            return f"decide {show_control(control)}"
+        case fx.Look():
+            return "look"
     raise TypeError(f"{type(effect).__name__} is no effect")
 
 

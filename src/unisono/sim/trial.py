@@ -27,6 +27,7 @@ class Trial(msgspec.Struct, frozen=True):
     stuck: tuple[str, ...]
     steps: int
     digest: str = ""
+    traits: tuple[str, ...] = ()
 
     @property
     def is_good(self) -> bool:
@@ -48,6 +49,7 @@ def try_world(world: World, *, traces: bool = False) -> Trial:
         tuple(_stuck(world, ending)),
         ending.steps,
         ending.digest if traces else "",
+        tuple(world.traits()),
     )
 
 

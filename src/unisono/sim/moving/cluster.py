@@ -1,0 +1,112 @@
+"""Who takes part in a moving world, which life each process is in, and who can reach whom."""
+
+from __future__ import annotations
+
+from random import Random
+
+from unisono.engines.takeover.control import Control, Intent, first_control, next_plan
+from unisono.engines.topic_managers.member import Member
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.publisher import Publisher
+from unisono.model.frames import Publication
+from unisono.sim.moving.processes import Host, Makers, Process, draw_clock
+from unisono.sim.moving.world import MovingWorld, Partition
+
+
+class Cluster:
+    """The processes of a world, and the hosts of those that are up, by address."""
+
+    def __init__(self, world: MovingWorld, makers: Makers) -> None:
+        self.world = world
+        self.makers = makers
+        self.specs = {spec.name: spec for spec in world.members}
+        names = (*world.nodes, *world.publishers, *self.specs)
+        self.processes = {name: Process(name, draw_clock(world.clocks, world.seed, name)) for name in names}
+        self.hosts: dict[str, Host] = {}
+        self.listeners: dict[str, dict[str, None]] = {topic: {} for topic in world.topics}
+        self.wanted: dict[str, set[str]] = {name: set() for name in self.specs}  # by applications
+        self.partitions: list[Partition] = []
+        self._published: dict[tuple[str, int], int] = {}
+
+    def first_control(self) -> Control:
+        """The record a world starts with: nobody is registered, so nothing conflicts."""
+        world = self.world
+        plan = next_plan(Intent(world.node.plan, world.topics), (), world.threshold, 0)
+        return first_control(plan, dict(zip(world.topics, world.owners, strict=True)), world.nodes)
+
+    def start(self, name: str) -> Host:
+        """Begin the next life of a process."""
+        process = self.processes[name]
+        process.life += 1
+        process.is_up, process.is_paused = True, False
+        process.hosts, process.stash, process.told = {}, [], 0
+        world = self.world
+        if name in world.nodes:
+            node = self.makers.node(name, world.node, world.managers, restarted=process.life > 1)
+            return self._host(name, process, node)
+        if name in self.specs:
+            settings = self.specs[name].settings
+            member = self.makers.member(process.label, settings, join_s=world.join_s, report_s=world.report_s)
+            return self._host(process.label, process, member)
+        return self._host(name, process, self._publisher())
+
+    def voice(self, process: Process) -> Host:
+        """Where a member publishes."""
+        address = f"{process.label}.voice"
+        return self.hosts.get(address) or self._host(address, process, self._publisher())
+
+    def stop(self, process: Process) -> None:
+        """A process dies."""
+        process.is_up = process.is_paused = False
+        process.stash = []
+        for address in process.hosts:
+            del self.hosts[address]
+            for listeners in self.listeners.values():
+                listeners.pop(address, None)
+
+    def publication(self, host: Host, topic: str, now: float) -> Publication:
+        """The next event of a publisher's life."""
+        key = (host.address, host.process.life)
+        n = self._published[key] = self._published.get(key, 0) + 1
+        return Publication(host.address, host.process.life, n, topic, published_at=now)
+
+    def audience(self, topics: tuple[str, ...]) -> list[str]:
+        """Who listens to any of these topics, each once."""
+        return list(dict.fromkeys(name for topic in topics for name in self.listeners[topic]))
+
+    def is_cut(self, one: str, other: str, now: float) -> bool:
+        """Whether a partition separates two processes, or a process and a place."""
+        return any(p.at <= now < p.until and (one in p.side) != (other in p.side) for p in self.partitions)
+
+    def nodes(self) -> list[tuple[Process, ManagerNode]]:
+        """The nodes that are up."""
+        return [
+            (host.process, host.links.engine)
+            for host in self.hosts.values()
+            if isinstance(host.links.engine, ManagerNode)
+        ]
+
+    def members(self) -> list[tuple[Process, Member]]:
+        """The members that are up."""
+        return [
+            (host.process, host.links.engine)
+            for host in self.hosts.values()
+            if isinstance(host.links.engine, Member)
+        ]
+
+    def publisher_engines(self) -> list[Publisher]:
+        """The publishers that are up, and the voices of members."""
+        return [host.links.engine for host in self.hosts.values() if isinstance(host.links.engine, Publisher)]
+
+    def pick_node(self, random: Random) -> Host | None:
+        """Any node that is up."""
+        up = [self.hosts[process.name] for process, _ in self.nodes() if not process.is_paused]
+        return random.choice(up) if up else None
+
+    def _publisher(self) -> Publisher:
+        return self.makers.publisher(causal=self.world.causal, resend_s=self.world.resend_s)
+
+    def _host(self, address: str, process: Process, engine: ManagerNode | Member | Publisher) -> Host:
+        links = self.makers.links(engine, self.world.links, life=process.life)
+        host = self.hosts[address] = process.hosts[address] = Host(address, process, links)
+        return host

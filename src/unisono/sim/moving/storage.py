@@ -1,0 +1,84 @@
+"""Durable storage: lanes, and the control record that changes by compare-and-set."""
+
+from __future__ import annotations
+
+from random import Random
+
+from unisono.engines.effects import Append, Decide, Look, Read
+from unisono.engines.inputs import Appended, Controlled, ReadBack
+from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.recovery import valid_records
+from unisono.model.frames import Stamped
+from unisono.model.lanes import EventRecord, LaneRecord
+from unisono.sim.moving.world import StorageConditions
+
+FOR_EVER = 1 << 60
+
+Request = Append | Read | Decide | Look
+Answer = Appended | ReadBack | Controlled
+
+
+class Storage:
+    """What survives every crash."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self.lanes: dict[str, list[LaneRecord]] = {}
+
+    def carry_out(self, request: Request) -> Answer:
+        """Serve one request at once, as a whole."""
+        match request:
+            case Append(lane, record, expected):
+                records = self.lanes.setdefault(lane, [])
+                if expected is not None and expected != len(records):
+                    return Appended(lane, record, None)
+                records.append(record)
+                return Appended(lane, record, len(records))
+            case Read(lane):
+                records = self.lanes.get(lane, [])
+                return ReadBack(lane, tuple(records), len(records))
+            case Decide(control):
+                if control.version == self.control.version + 1:
+                    self.control = control
+        return Controlled(self.control)
+
+    def events(self) -> list[Stamped]:
+        """Every event that counts, lane by lane."""
+        return [
+            record.event
+            for lane in sorted(self.lanes)
+            for record in valid_records(self.lanes[lane], FOR_EVER)
+            if isinstance(record, EventRecord)
+        ]
+
+
+class StorageRoute:
+    """When requests reach the storage and answers come back; the requests of one process stay in line."""
+
+    def __init__(self, conditions: StorageConditions, random: Random) -> None:
+        self.conditions = conditions
+        self.random = random
+        self._latest: dict[str, float] = {}
+        self.healed = False
+
+    def there(self, process: str, now: float) -> float | None:
+        """When a request arrives; None if it is lost on the way."""
+        c, random = self.conditions, self.random.random
+        if not self.healed and c.lost_before and random() < c.lost_before:
+            return None
+        at = now + c.latency_s + c.spread_s * random()
+        if not self.healed and c.slow and random() < c.slow:
+            at += c.slow_s * random()
+        at = self._latest[process] = max(at, self._latest.get(process, 0.0))
+        return at
+
+    def back(self, now: float) -> float | None:
+        """When an answer arrives; None if it is lost on the way."""
+        c, random = self.conditions, self.random.random
+        if not self.healed and c.lost_after and random() < c.lost_after:
+            return None
+        return now + c.latency_s + c.spread_s * random()
+
+    def forget(self, process: str) -> None:
+        """A process that crashed has a new connection in its next life."""
+        self._latest.pop(process, None)

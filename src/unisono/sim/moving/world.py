@@ -1,0 +1,196 @@
+"""A moving world: everything a simulation of nodes, members and publishers needs to know before it starts.
+
+A world is data: who takes part, what is scripted to happen, and how badly networks, storage and clocks behave.
+The shrinker takes things out of it one by one and runs what is left.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from unisono.engines.links import LinkSettings
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
+from unisono.sim.network import Conditions
+
+STORE, SERVICE = "store", "service"  # places that a partition may cut off: durable storage, notifications
+
+
+class Burst(msgspec.Struct, frozen=True):
+    """A publisher publishes on these topics, at once."""
+
+    at: float
+    publisher: str
+    topics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.publisher} publishes on {', '.join(self.topics)}"
+
+
+class Want(msgspec.Struct, frozen=True):
+    """A member wants more topics, or fewer; the first time, it comes into being."""
+
+    at: float
+    member: str
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        changes = [f"joins {', '.join(self.add)}"] if self.add else []
+        changes += [f"leaves {', '.join(self.remove)}"] if self.remove else []
+        return f"{self.member} {' and '.join(changes)}"
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """A process dies; what it remembered is gone, and perhaps what it had just sent."""
+
+    at: float
+    process: str
+    keeps_output: bool = True
+    back_at: float | None = None  # when its next life begins
+
+    def __str__(self) -> str:
+        output = "its last words arrive" if self.keeps_output else "its last words are lost"
+        back = "for ever" if self.back_at is None else f"until {self.back_at:.3f}"
+        return f"{self.process} crashes {back}, {output}"
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """A process stops, and goes on later as if nothing had happened."""
+
+    at: float
+    process: str
+    until: float
+
+    def __str__(self) -> str:
+        return f"{self.process} pauses until {self.until:.3f}"
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """One side can reach itself only; the storage and the notification service are on one side too."""
+
+    at: float
+    until: float
+    side: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.side)} cut off until {self.until:.3f}"
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A node takes another one for dead, whatever its failure detector says."""
+
+    at: float
+    by: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.by} takes {self.node} for dead"
+
+
+class Rerank(msgspec.Struct, frozen=True):
+    """Somebody asks for this rank."""
+
+    at: float
+    rank: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"somebody asks for the rank {', '.join(self.rank)}"
+
+
+Happening: TypeAlias = Burst | Want | Crash | Pause | Partition | Suspicion | Rerank
+
+
+class MemberSpec(msgspec.Struct, frozen=True):
+    """One subscriber: what it asked for at a gap, and how often it answers what it sees."""
+
+    name: str
+    settings: SubscriberSettings
+    replies: float = 0.0  # with this probability a delivered event makes it publish one
+
+
+class StorageConditions(msgspec.Struct, frozen=True):
+    """How durable storage treats requests; those of one process stay in order."""
+
+    latency_s: float = 0.002
+    spread_s: float = 0.0
+    lost_before: float = 0.0  # never stored, never answered
+    lost_after: float = 0.0  # stored, never answered
+    slow: float = 0.0  # the probability of a request that takes up to `slow_s` more
+    slow_s: float = 0.6
+
+
+class WatchConditions(msgspec.Struct, frozen=True):
+    """How soon processes are told of a new control record."""
+
+    latency_s: float = 0.005
+    spread_s: float = 0.0
+    skip: float = 0.0  # the probability that a version is not told; the newest comes at last
+
+
+class ClockConditions(msgspec.Struct, frozen=True):
+    """How far clocks are apart, and how differently they run."""
+
+    offset_s: float = 0.0
+    drift: float = 0.0  # up to this share faster or slower
+
+
+class MovingWorld(msgspec.Struct, frozen=True):
+    """Topics, nodes, members and publishers; what happens to them; and what surrounds them."""
+
+    seed: int
+    topics: tuple[str, ...]
+    nodes: tuple[str, ...]
+    owners: tuple[str, ...]  # the node of each topic, to begin with
+    publishers: tuple[str, ...]
+    members: tuple[MemberSpec, ...]
+    script: tuple[Happening, ...]
+    threshold: int = 2
+    causal: bool = False
+    ranking: bool = False  # whether somebody watches popularity and asks for better ranks
+    managers: ManagerSettings = ManagerSettings(ring_events=64, heartbeat_s=0.1, heartbeat_s_max=0.4)
+    node: NodeSettings = NodeSettings()
+    links: LinkSettings = LinkSettings()
+    join_s: float = 0.3
+    report_s: float = 0.4
+    resend_s: float = 0.5
+    beat_s: float = 0.15  # between two signs of life of a node
+    suspect_s: float = 0.6  # after so long without one it is taken for dead
+    packets: Conditions = Conditions()
+    notifications: Conditions = Conditions()
+    storage: StorageConditions = StorageConditions()
+    watch: WatchConditions = WatchConditions()
+    clocks: ClockConditions = ClockConditions()
+    heals_at: float = 3.0
+    replies_max: int = 6
+
+    @property
+    def order(self) -> str:
+        """What is promised."""
+        return "total_causal" if self.threshold == 1 and self.causal else "total"
+
+    def traits(self) -> list[str]:
+        """What can be told from the data alone; what really happened, the simulation tells."""
+        settings = [m.settings for m in self.members]
+        facts = {
+            "moving": True,
+            "moving line": self.node.plan == "line",
+            "moving forest": self.node.plan == "forest",
+            "threshold 1": self.threshold == 1,
+            "causal publishers": self.causal,
+            "loss": bool(self.packets.loss or self.notifications.loss),
+            "duplication": bool(self.packets.duplication or self.notifications.duplication),
+            "re-ordering": bool(self.packets.spread_s or self.notifications.spread_s),
+            "storage faults": bool(self.storage.lost_before or self.storage.lost_after or self.storage.slow),
+            "clock skew": bool(self.clocks.drift or self.clocks.offset_s),
+            "small rings": self.managers.ring_events < 8,
+            "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),
+            "replies": any(m.replies for m in self.members),
+            **{f"on_gap={gap}": any(s.on_gap == gap for s in settings) for gap in _GAPS},
+        }
+        return [name for name, is_so in facts.items() if is_so]
+
+
+_GAPS = ("wait", "tag", "skip", "fail")

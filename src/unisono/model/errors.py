@@ -57,3 +57,7 @@ class UnconfirmedError(UnisonoError, TimeoutError):
 
 class HistoryError(UnisonoError, ValueError):
     """A history or journal is not readable as one."""
+
+
+class JournalError(UnisonoError, OSError):
+    """A journal cannot be written or found: the disk is full, the folder is not there or not ours."""

@@ -1,18 +1,27 @@
-"""Seeded worlds of loss, duplication and re-ordering, run through the simulator and judged."""
+"""Seeded worlds, still and moving, run through the simulator and judged: a campaign over many seeds."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from random import Random
 from time import perf_counter
 
 import msgspec
 
+from unisono.model.errors import ConfigError
+from unisono.sim.moving.draw import draw_moving
+from unisono.sim.moving.simulation import Simulation as MovingSimulation
+from unisono.sim.moving.trial import try_moving_seed
 from unisono.sim.simulation import Simulation
-from unisono.sim.trial import Trial, try_world
+from unisono.sim.trial import Trial, try_seed
 from unisono.sim.world import draw_world
 
+ENGINES = ("topic_managers",)
+MOVING = 0.7  # the share of worlds that move
 REPEATED = 64  # every so many seeds one is run twice, to see that it goes the same way
+PORTION = 16  # seeds a process is given at a time
 
 
 class FuzzResult(msgspec.Struct, frozen=True):
@@ -25,7 +34,9 @@ class FuzzResult(msgspec.Struct, frozen=True):
     worlds: dict[str, int]
     steps: int = 0
     repeated: int = 0  # seeds run twice
-    first: Trial | None = None  # the first failure
+    engine: str = ENGINES[0]
+    failed: tuple[int, ...] = ()  # seeds
+    first: Trial | None = None  # the failure with the lowest seed
 
     @property
     def is_good(self) -> bool:
@@ -41,34 +52,87 @@ class FuzzResult(msgspec.Struct, frozen=True):
         return f"seed {self.first.seed}: {problems}"
 
 
-def fuzz(seeds: int, start: int = 0, progress: Callable[[int, int], None] | None = None) -> FuzzResult:
+def fuzz(
+    seeds: int,
+    start: int = 0,
+    engine: str = ENGINES[0],
+    *,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> FuzzResult:
     """Try `seeds` seeds from `start` on; `progress` is told how many are done and how many failed."""
+    if engine not in ENGINES:
+        raise ConfigError(f"'{engine}' cannot be fuzzed; what can is {', '.join(ENGINES)}")
     began = perf_counter()
     worlds: Counter[str] = Counter()
-    violations = stuck = steps = repeated = 0
-    first: Trial | None = None
-    for done, seed in enumerate(range(start, start + seeds), start=1):
-        world = draw_world(seed)
-        worlds.update(world.traits())
-        repeats = seed % REPEATED == 0
-        trial = try_world(world, traces=repeats)
-        if repeats:
-            repeated += 1
-            trial = _compare(trial, try_world(draw_world(seed), traces=True))
+    failures: list[Trial] = []
+    done = violations = stuck = steps = 0
+    for trial in _trials(range(start, start + seeds), jobs):
+        done += 1
+        worlds.update(trial.traits)
         steps += trial.steps
         violations += bool(trial.violations)
         stuck += bool(trial.stuck)
-        if first is None and not trial.is_good:
-            first = trial
+        if not trial.is_good:
+            failures.append(trial)
         if progress is not None:
-            progress(done, violations + stuck)
-    seconds = perf_counter() - began
-    return FuzzResult(seeds, violations, stuck, seconds, dict(worlds), steps, repeated, first)
+            progress(done, len(failures))
+    failures.sort(key=lambda trial: trial.seed)
+    return FuzzResult(
+        seeds,
+        violations,
+        stuck,
+        perf_counter() - began,
+        dict(sorted(worlds.items())),
+        steps,
+        sum(seed % REPEATED == 0 for seed in range(start, start + seeds)),
+        engine,
+        tuple(trial.seed for trial in failures),
+        failures[0] if failures else None,
+    )
+
+
+def is_moving(seed: int) -> bool:
+    """Whether the world of a seed moves."""
+    return Random(f"{seed} kind").random() < MOVING
+
+
+def try_any(seed: int, *, traces: bool = False) -> Trial:
+    """Run and judge the world of a seed, whichever kind it is."""
+    return try_moving_seed(seed, traces=traces) if is_moving(seed) else try_seed(seed, traces=traces)
 
 
 def replay(seed: int) -> list[str]:
     """Every step of a seed's world, one readable line each."""
+    if is_moving(seed):
+        return MovingSimulation(draw_moving(seed), traces=True).run().lines
     return Simulation(draw_world(seed), traces=True).run().lines
+
+
+def digests(seeds: range) -> list[str]:
+    """What the traces of these seeds must be like, whatever the hash seed."""
+    return [try_any(seed, traces=True).digest for seed in seeds]
+
+
+def _trials(seeds: range, jobs: int) -> Iterator[Trial]:
+    if jobs == 1:
+        yield from map(_try, seeds)
+        return
+    portions = [seeds[i : i + PORTION] for i in range(0, len(seeds), PORTION)]
+    # New interpreters: nothing that this process has loaded, patched or started may show in a world.
+    with get_context("spawn").Pool(jobs) as pool:
+        for trials in pool.imap_unordered(_try_portion, portions):
+            yield from trials
+
+
+def _try_portion(seeds: range) -> list[Trial]:
+    return [_try(seed) for seed in seeds]
+
+
+def _try(seed: int) -> Trial:
+    if seed % REPEATED:
+        return try_any(seed)
+    return _compare(try_any(seed, traces=True), try_any(seed, traces=True))
 
 
 def _compare(trial: Trial, again: Trial) -> Trial:

@@ -29,10 +29,11 @@ class MovingSubscriber(Subscriber):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
+        if self.failed:
+            return []
         if isinstance(input, Notified) and isinstance(input.notification, EpochNotice):
             self._out = []
-            if not self.failed:
-                self._learn_epoch(input.notification)
+            self._learn_epoch(input.notification)
         else:
             if isinstance(input, Notified) and isinstance(input.notification, Heartbeat):
                 self._hear_of(input.notification.epoch, input.notification.topic, now)

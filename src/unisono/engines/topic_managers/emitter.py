@@ -45,11 +45,6 @@ class Emitter:
         ring.newest = max(ring.newest, newest)
         self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
 
-    def drop(self, topic: str) -> None:
-        """Keep and tell nothing more of a topic that nobody listens to."""
-        self.rings.pop(topic, None)
-        self._beats.pop(topic, None)
-
     def forget(self, epoch: int) -> None:
         """Keep nothing, tell nothing."""
         self.epoch = epoch

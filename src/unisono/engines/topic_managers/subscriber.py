@@ -70,7 +70,6 @@ class Subscriber:
         self.topics |= {topic}
         self.floors[topic] = self.clock[topic] = self.reached[topic] = floor
         self.passed[topic] = Passed(floor, self.window)
-        self._layout = (None, [])
 
     def dismiss(self, topic: str) -> list[Effect]:
         """Owe nothing of a topic any more, forget what was held of it, and let go of what waited for it."""
@@ -78,10 +77,8 @@ class Subscriber:
         self.topics -= {topic}
         for table in (self.floors, self.clock, self.reached, self.passed):
             table.pop(topic, None)
-        self._layout = (None, [])
         self.held.remove_if(lambda event: event.topic == topic)
         self.missing.closed(topic)
-        self.missing.known.pop(topic, None)
         for waiting in list(self._blocked.pop(topic, ())):
             self._release(waiting)
         return self._out
@@ -163,13 +160,6 @@ class Subscriber:
         if fault is not None:
             self._out.append(Reject(fault))
             return
-        too_far = self._too_far(event)
-        if too_far is not None:
-            if self.settings.repair:
-                self._out.append(Reject(StampError(too_far)))  # asked for again, should it be true
-            else:
-                self._fail(too_far)  # it will not come again
-            return
         number = event.number
         if number in self.passed[topic]:
             return  # before we joined, or twice
@@ -197,13 +187,9 @@ class Subscriber:
             return StampError(
                 f"a stamp on '{topic}' names {sorted(entries)}, not {sorted(self.group(topic))}"
             )
-        return None
-
-    def _too_far(self, event: Stamped) -> str | None:
-        """Why an event is beyond anything that could be held back, if it is."""
-        for x, number in event.entries.items():
+        for x, number in entries.items():
             if number > self.reached.get(x, number) + self.far:
-                return f"number {number} of '{x}' is over {self.far} ahead of {self.reached[x]}"
+                return StampError(f"number {number} of '{x}' is over {self.far} ahead of {self.reached[x]}")
         return None
 
     def _take_exactly(self, event: Stamped, now: float) -> None:

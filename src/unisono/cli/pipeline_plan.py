@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -149,7 +149,44 @@ def sweep(
     json: Json = False,
 ) -> None:
     """Run a grid of simulations as Spark tasks; safe to kill and start again."""
-    raise typer.Exit(BAD_INPUT)
+    from unisono.pipeline.plan_session import open_session
+    from unisono.pipeline.sweep import run_sweep
+    from unisono.pipeline.sweep_spec import load_spec
+
+    wanted = load_spec(spec)
+    with progress(f"sweep {wanted.name}") as tell:
+        result = run_sweep(lambda: open_session(master), wanted, out, retry=retry, progress=tell)
+    if json:
+        print_json(result)
+        finish(held=result.held)
+    table = Table(title=f"{result.name}: means over {result.runs:,} runs of '{result.experiment}'")
+    for column in (*wanted.grid, *SWEEP_SHOWN.values()):
+        table.add_column(column, justify="right")
+    for point in result.points:
+        shown = (point.get(column) for column in (*wanted.grid, *SWEEP_SHOWN))
+        table.add_row(*(f"{value:,.4g}" if isinstance(value, float) else str(value) for value in shown))
+    people.print(table)
+    if result.errors:
+        people.print(f"[bold red]{result.errors} runs had errors[/], the first: {escape(result.first_error)}")
+    if result.diverged:
+        people.print(f"[bold red]{result.diverged} seeds gave other figures when repeated[/]")
+    people.print(
+        f"{result.cells} cells ({result.resumed} finished before), {result.violations} runs with broken promises, "
+        f"{result.seconds:.1f} s; tables: {', '.join(result.tables.values())}"
+    )
+    finish(held=result.held)
+
+
+SWEEP_SHOWN = {
+    "runs": "runs",
+    "errors": "errors",
+    "violations": "broken",
+    "stuck": "stuck",
+    "delivered": "heard",
+    "tagged": "tagged",
+    "lost": "lost",
+    "latency_ms_mean": "ms",
+}
 
 
 def report(

@@ -16,7 +16,7 @@ from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 
-EPOCH, JOIN = "\0epoch", "\0join"  # what an event may wait for beside a topic
+EPOCH, JOIN = "the next epoch", "the join under way"  # what an event may wait for beside a topic, which has no spaces
 
 
 class MovingSubscriber(Subscriber):

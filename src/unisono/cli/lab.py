@@ -11,15 +11,17 @@ from rich.table import Table
 from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.lab.bugs import run_bugs
 from unisono.lab.explore import explore as run_explore
+from unisono.lab.fuzz import ENGINES
 from unisono.lab.fuzz import fuzz as run_fuzz
 from unisono.lab.fuzz import replay as run_replay
+from unisono.lab.shrink import shrink as run_shrink
 
 app = typer.Typer(no_args_is_help=True, help="Put the protocols to the test.")
 
 
 @app.callback()
 def main() -> None:
-    """Explore, fuzz, replay, and plant bugs."""
+    """Explore, fuzz, replay, shrink, and plant bugs."""
 
 
 @app.command()
@@ -71,11 +73,13 @@ def bugs(json: Json = False) -> None:
 def fuzz(
     seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 1000,
     start: Annotated[int, typer.Option("--from", min=0, help="The first seed.")] = 0,
+    engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes share the work.")] = 2,
     json: Json = False,
 ) -> None:
-    """Seeded worlds of loss, duplication and re-ordering: safety throughout, then heal, then liveness."""
+    """Seeded worlds, still and moving: safety throughout, then heal, then liveness."""
     with progress("fuzzing", seeds) as tell:
-        result = run_fuzz(seeds, start, progress=lambda done, failed: tell(done, seeds))
+        result = run_fuzz(seeds, start, engine, jobs=jobs, progress=lambda done, failed: tell(done, seeds))
     if json:
         print_json(result)
         finish(held=result.is_good)
@@ -98,3 +102,28 @@ def replay(seed: Annotated[int, typer.Argument(min=0)], json: Json = False) -> N
         return
     for line in lines:
         typer.echo(line)
+
+
+@app.command()
+def shrink(
+    seed: Annotated[int, typer.Argument(min=0)],
+    bug: Annotated[str | None, typer.Option(help="Plant this bug in a moving world first.")] = None,
+    json: Json = False,
+) -> None:
+    """Make the world of a failing seed as small as it can be while it fails in the same way."""
+    with progress("shrinking") as tell:
+        result = run_shrink(seed, bug, progress=tell)
+    if json:
+        print_json({"seed": seed, "shrunk": result})
+        finish(held=result is None)
+    if result is None:
+        people.print(f"nothing is wrong with the world of seed {seed}")
+        finish(held=True)
+    for line in result.settings:
+        typer.echo(f"# {line}")
+    for line in result.steps:
+        typer.echo(line)
+    for problem in result.problems:
+        people.print(f"[bold red]{escape(problem)}[/]")
+    people.print(f"{len(result.steps)} steps of {result.steps_before}, {result.trials} worlds tried")
+    finish(held=False)

@@ -66,9 +66,8 @@ def fuzz(
     began = perf_counter()
     worlds: Counter[str] = Counter()
     failures: list[Trial] = []
-    done = violations = stuck = steps = 0
-    for trial in _trials(range(start, start + seeds), jobs):
-        done += 1
+    violations = stuck = steps = 0
+    for done, trial in enumerate(_trials(range(start, start + seeds), jobs), start=1):
         worlds.update(trial.traits)
         steps += trial.steps
         violations += bool(trial.violations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TypeAlias, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -15,6 +16,13 @@ Opener: TypeAlias = Callable[[str, dict[str, str]], EventNotificationService]
 """Called with the part of the URL between `//` and `?`, and its options; opens nothing yet."""
 
 _BUILT_IN: dict[str, Opener] = {"memory": open_memory}
+
+# scheme -> the module whose `open_<scheme>` serves it, and the client it imports, which is an extra
+_BROKERS: dict[str, tuple[str, str]] = {
+    "mqtt": ("unisono.ens.mqtt", "aiomqtt"),
+    "nats": ("unisono.ens.nats", "nats"),
+    "redis": ("unisono.ens.redis", "redis"),
+}
 
 
 def open_service(url: str) -> EventNotificationService:
@@ -35,10 +43,23 @@ def open_service(url: str) -> EventNotificationService:
         )
     if not parts.scheme:
         raise ConfigError(f"'{url}' has no scheme; try 'memory://'")
-    opener = _BUILT_IN.get(parts.scheme) or _plugged_in(parts.scheme)
+    opener = _BUILT_IN.get(parts.scheme) or _broker(parts.scheme) or _plugged_in(parts.scheme)
     if opener is None:
         raise ConfigError(f"no transport for '{parts.scheme}://'; this version serves {_schemes()}")
     return opener((parts.netloc + parts.path).strip("/"), options)
+
+
+def _broker(scheme: str) -> Opener | None:
+    """The opener of a broker's scheme; its client is imported now, and not before."""
+    if scheme not in _BROKERS:
+        return None
+    module, client = _BROKERS[scheme]
+    try:
+        return cast(Opener, getattr(import_module(module), f"open_{scheme}"))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != client:
+            raise
+        raise ConfigError(f"{scheme}:// needs the extra: pip install 'unisono[{scheme}]'") from error
 
 
 def _plugged_in(scheme: str) -> Opener | None:
@@ -51,5 +72,5 @@ def _plugged_in(scheme: str) -> Opener | None:
 
 
 def _schemes() -> str:
-    names = sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group="unisono.ens"))})
+    names = sorted({*_BUILT_IN, *_BROKERS, *(entry.name for entry in entry_points(group="unisono.ens"))})
     return ", ".join(f"{name}://" for name in names)

@@ -1,0 +1,33 @@
+"""NATS core and JetStream pass the contract against a real server, and survive what happens to servers."""
+
+import pytest
+
+from unisono.ens.registry import open_service
+from unisono.testing import EnsContract
+from unisono.testing.servers import nats_server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with nats_server(jetstream=True) as running:
+        yield running
+
+
+class NatsContract(EnsContract):
+    is_ordered = True
+    options = ""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server):
+        self.url = server.url + self.options
+
+    def make_service(self):
+        return open_service(self.url)
+
+
+class TestCore(NatsContract):
+    pass
+
+
+class TestJetStream(NatsContract):
+    options = "?jetstream=CONTRACT"

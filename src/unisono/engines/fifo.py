@@ -14,8 +14,8 @@ from collections.abc import Hashable, Mapping
 
 from unisono.engines.effects import Effect
 from unisono.engines.inputs import Input, Notified
+from unisono.engines.topic_managers.colocated import ColocatedSubscriber
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import Batch, Publication, Stamped
 
 STREAMS_MAX = 65536
@@ -58,7 +58,7 @@ class FifoSubscriber:
         self.topics: frozenset[str] = frozenset()
         self.floors: dict[str, Mapping[str, int] | None] = {}  # topic -> stream -> number
         self.since: dict[str, int] = {}
-        self.inner = Subscriber(name, {}, settings)
+        self.inner = ColocatedSubscriber(name, {}, settings)
         self.admit(topics, floors, since)
 
     def admit(self, topics: frozenset[str], floors: Mapping[str, int] | None = None, since: int = 0) -> None:

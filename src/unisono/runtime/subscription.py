@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
 from unisono.engines.fifo import FifoSubscriber
 from unisono.engines.inputs import TICK, Input, Notified, Received
-from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.engines.topic_managers.colocated import ColocatedSubscriber
 from unisono.ens.port import Interest
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError
@@ -60,7 +60,7 @@ class Subscription(Lane):
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
         self._settings = options.settings(hub.service.capabilities)
-        self._engine: Subscriber | FifoSubscriber | None = None
+        self._engine: ColocatedSubscriber | FifoSubscriber | None = None
         self._timer: EngineTimer | None = None
         self._interest: Interest | None = None
         self._early: list[object] | None = []  # frames that came before the engine was ready
@@ -97,7 +97,7 @@ class Subscription(Lane):
             raise
         self._interest, self._opened = interest, True
         if self.options.is_total:
-            self._engine = Subscriber(self.name, {}, self._settings)
+            self._engine = ColocatedSubscriber(self.name, {}, self._settings)
         elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
             self._engine = FifoSubscriber(self.name, frozenset(), self._settings)
         if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
@@ -132,7 +132,7 @@ class Subscription(Lane):
     @property
     def is_behind(self) -> bool:
         """Whether events that have been sequenced are still on their way to this subscription."""
-        if not isinstance(self._engine, Subscriber) or self._error is not None or self._closed:
+        if not isinstance(self._engine, ColocatedSubscriber) or self._error is not None or self._closed:
             return False
         reached, sequenced = self._engine.reached, self._hub.sequenced
         return any(reached[topic] < sequenced(topic) for topic in self.topics)
@@ -187,7 +187,7 @@ class Subscription(Lane):
         """Hold more topics, all at once, between two events."""
         floors = self._hub.join(self, topics)
         self.topics |= topics
-        if isinstance(self._engine, Subscriber):
+        if isinstance(self._engine, ColocatedSubscriber):
             for topic, floor in floors.items():
                 self._engine.admit(topic, floor)
         elif self._engine is not None:
@@ -208,7 +208,7 @@ class Subscription(Lane):
             self._record(Kind.UNSUBSCRIBED, topic=topic)
         self._hub.leave(self, topics)
         self._discard(lambda event: event.topic in topics)
-        if isinstance(self._engine, Subscriber):
+        if isinstance(self._engine, ColocatedSubscriber):
             for topic in sorted(topics):
                 self._carry_out(self._engine.dismiss(topic))
         elif self._engine is not None:

@@ -16,15 +16,59 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Reject, Send
+from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Fail, Reject, Send
 from unisono.engines.inputs import Input, Publish, Received, Tick
 from unisono.engines.topic_managers.emitter import Emitter
 from unisono.engines.topic_managers.groups import Groups, Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.errors import FrameError
-from unisono.model.frames import Nack, Run, count_topics
+from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.model.errors import FrameError, GapError
+from unisono.model.frames import Nack, Run, Stamped, count_topics
 
 IDLE_TOPICS_MIN = 64  # so many topics that nobody wants are not worth tidying up
+
+
+class ColocatedEmitter(Emitter):
+    """An `Emitter` that can let go of a single topic."""
+
+    def drop(self, topic: str) -> None:
+        """Keep and tell nothing more of a topic that nobody listens to."""
+        self.rings.pop(topic, None)
+        self._beats.pop(topic, None)
+
+
+class ColocatedSubscriber(Subscriber):
+    """A `Subscriber` next to its managers: joins are atomic, so topics come and go between two events."""
+
+    def admit(self, topic: str, floor: int) -> None:
+        """Owe the events of one more topic, from after `floor` on."""
+        super().admit(topic, floor)
+        self._layout = (None, [])  # it was made for other topics
+
+    def dismiss(self, topic: str) -> list[Effect]:
+        """Owe nothing of a topic any more, and let go of what waited for it."""
+        self._layout = (None, [])
+        self.missing.known.pop(topic, None)
+        return super().dismiss(topic)
+
+    def copy(self) -> ColocatedSubscriber:
+        """An independent twin."""
+        twin = super().copy()
+        assert isinstance(twin, ColocatedSubscriber)
+        return twin
+
+    def _take(self, event: Stamped, now: float) -> None:
+        """What is too far ahead to be held is rejected if it can be asked for again; else it must not vanish."""
+        before = len(self._out)
+        super()._take(event, now)
+        if self.settings.repair or len(self._out) == before or not isinstance(self._out[-1], Reject):
+            return
+        for x, number in event.entries.items():
+            if number > self.reached.get(x, number) + self.far:
+                self.failed = True
+                why = f"number {number} of '{x}' is over {self.far} ahead of {self.reached[x]}"
+                self._out[-1] = Fail(GapError(f"subscription '{self.name}': {why}"))
+                return
 
 
 class ColocatedManagers:
@@ -40,7 +84,7 @@ class ColocatedManagers:
         self.clock: list[int] = []
         self.floor = 0  # every number of a forgotten topic is at most this
         self.idle: set[str] = set()  # known topics that nobody wants
-        self.emitter = Emitter(settings, epoch)
+        self.emitter = ColocatedEmitter(settings, epoch)
 
     def register(self, topics: frozenset[str], weight: int = 1) -> dict[str, int]:
         """Take in a subscription that never changes; return the clock from which on it is owed events."""
@@ -150,7 +194,8 @@ class ColocatedManagers:
         twin.groups = self.groups.copy()
         twin.index, twin.clock = dict(self.index), list(self.clock)
         twin.floor, twin.idle = self.floor, set(self.idle)
-        twin.emitter = self.emitter.copy()
+        twin.emitter.rings = {topic: ring.copy() for topic, ring in self.emitter.rings.items()}
+        twin.emitter._beats = dict(self.emitter._beats)
         return twin
 
     def state(self) -> Hashable:

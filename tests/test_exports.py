@@ -20,6 +20,7 @@ NAMES = {
     "GapError",
     "HandlerTimeoutError",
     "HistoryError",
+    "JournalError",
     "PayloadError",
     "PlanError",
     "Receipt",
@@ -52,8 +53,8 @@ def test_the_test_kit():
 def test_connect():
     assert str(inspect.signature(unisono.connect)) == (
         "(url: 'str' = 'memory://', *, name: 'str | None' = None, "
-        "record: 'list[Record] | str | Path | None' = None, outbox: 'int' = 65536, "
-        "payload_max: 'int' = 1048576, publish_timeout: 'float' = 30.0) -> 'Bus'"
+        "record: 'list[Record] | str | Path | None' = None, journal: 'Journal | str | Path | None' = None, "
+        "outbox: 'int' = 65536, payload_max: 'int' = 1048576, publish_timeout: 'float' = 30.0) -> 'Bus'"
     )
 
 

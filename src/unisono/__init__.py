@@ -8,6 +8,7 @@ from unisono.model.errors import (
     GapError,
     HandlerTimeoutError,
     HistoryError,
+    JournalError,
     PayloadError,
     PlanError,
     SlowConsumerError,
@@ -17,7 +18,8 @@ from unisono.model.errors import (
     UnisonoError,
 )
 from unisono.model.event import Event
-from unisono.runtime.bus import Bus, connect
+from unisono.runtime.bus import Bus
+from unisono.runtime.connecting import connect
 from unisono.runtime.receipts import Receipt
 from unisono.runtime.subscription import Subscription
 
@@ -33,6 +35,7 @@ __all__ = [
     "GapError",
     "HandlerTimeoutError",
     "HistoryError",
+    "JournalError",
     "PayloadError",
     "PlanError",
     "Receipt",

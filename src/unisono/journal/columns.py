@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from unisono.history.record import Kind
 from unisono.journal.schema import SCHEMA
-from unisono.journal.stamps import Stamps, Words
+from unisono.journal.stamps import NULL, Stamps, Words
 from unisono.model.frames import Publication, Run
 
 _ROW_BYTES = 120  # of columns, without stamps and payloads
-_NULL = -1  # the number of no word
 
 
 class Fact(NamedTuple):
@@ -28,63 +27,59 @@ class Fact(NamedTuple):
     n: int
     topic: str | None
     number: int = 0
+    epoch: int = 0
     stamp: Mapping[str, int] | None = None
     published_at: float = 0.0
 
 
 class Facts:
-    """Many facts, column by column; no payloads, so that whatever they were taken from can go."""
+    """What rows can be about, column by column: first publications, then the events of runs, then single facts.
 
-    def __init__(self) -> None:
-        self.publishers, self.topics = Words(), Words()
-        self.publisher, self.topic, self.epoch = array("i"), array("i"), array("i")
-        self.incarnation, self.n = array("q"), array("q")
-        self.number = array("q")
-        self.published_at = array("d")
-        self.stamps = Stamps()
+    Payloads are not among them, so that whatever they were taken from can go.
+    """
+
+    def __init__(self, publications: list[Publication], runs: list[Run], singles: list[Fact]) -> None:
+        self.publishers, self.topics, self.stamps = Words(), Words(), Stamps()
+        # Most of what a journal costs is here, and a comprehension is the fastest way to read a column.
+        flat = list(chain(publications, *[run.publications for run in runs]))
+        self.publisher = self.publishers.codes([p.publisher for p in flat])
+        self.incarnation = np.fromiter([p.incarnation for p in flat], np.int64, len(flat))
+        self.n = np.fromiter([p.n for p in flat], np.int64, len(flat))
+        self.topic = self.topics.codes([p.topic for p in flat])
+        self.published_at = np.fromiter([p.published_at for p in flat], np.float64, len(flat))
+        self._add_stamps(len(publications), runs)
+        if singles:
+            self._add(singles)
 
     def __len__(self) -> int:
         return len(self.n)
 
-    def add_singles(self, facts: Sequence[Fact]) -> None:
-        """Facts one by one."""
-        for fact in facts:
-            self.publisher.append(_NULL if fact.publisher is None else self.publishers[fact.publisher])
-            self.incarnation.append(fact.incarnation)
-            self.n.append(fact.n)
-            self.topic.append(_NULL if fact.topic is None else self.topics[fact.topic])
-            self.published_at.append(fact.published_at)
-            self.number.append(fact.number)
-            self.stamps.add(fact.stamp)
-        self.epoch.extend(array("i", [0]) * len(facts))
+    def _add_stamps(self, start: int, runs: list[Run]) -> None:
+        self.stamps.add_none(start)
+        numbers, epochs = [np.zeros(start, np.int64)], [np.zeros(start, np.int32)]
+        for run in runs:
+            end = start + len(run.publications)
+            numbers.append(self.stamps.add_run(run, self.topics, self.topic[start:end]))
+            epochs.append(np.full(end - start, run.epoch, np.int32))
+            start = end
+        self.number, self.epoch = np.concatenate(numbers), np.concatenate(epochs)
 
-    def add_publications(self, publications: list[Publication]) -> None:
-        """Events that have no stamp."""
-        self._add_ids(publications)
-        self.number.extend(array("q", [0]) * len(publications))
-        self.epoch.extend(array("i", [0]) * len(publications))
-        self.stamps.add_none(len(publications))
-
-    def add_run(self, run: Run) -> None:
-        """The events of a run."""
-        self._add_ids(run.publications)
-        self.epoch.extend(array("i", [run.epoch]) * len(run.publications))
-        self.number.extend(self.stamps.add_run(run))
-
-    def _add_ids(self, publications: list[Publication]) -> None:
-        # Loops inside the interpreter's own functions: this is most of what a journal costs.
-        self.publisher.extend(map(self.publishers.__getitem__, map(_publisher_of, publications)))
-        self.topic.extend(map(self.topics.__getitem__, map(_topic_of, publications)))
-        self.incarnation.extend(map(_incarnation_of, publications))
-        self.n.extend(map(_n_of, publications))
-        self.published_at.extend(map(_published_at_of, publications))
+    def _add(self, facts: list[Fact]) -> None:
+        publishers, incarnations, ns, topics, numbers, epochs, stamps, times = zip(*facts, strict=True)
+        self.publisher = _extended(
+            self.publisher, [NULL if p is None else self.publishers[p] for p in publishers]
+        )
+        self.topic = _extended(self.topic, [NULL if t is None else self.topics[t] for t in topics])
+        self.incarnation = _extended(self.incarnation, incarnations)
+        self.n = _extended(self.n, ns)
+        self.number = _extended(self.number, numbers)
+        self.epoch = _extended(self.epoch, epochs)
+        self.published_at = _extended(self.published_at, times)
+        self.stamps.add(stamps)
 
 
-_publisher_of: Any = attrgetter("publisher")
-_incarnation_of: Any = attrgetter("incarnation")
-_n_of: Any = attrgetter("n")
-_topic_of: Any = attrgetter("topic")
-_published_at_of: Any = attrgetter("published_at")
+def _extended(column: NDArray[Any], more: Sequence[Any]) -> NDArray[Any]:
+    return np.concatenate([column, np.array(more, column.dtype)])
 
 
 class Rows(NamedTuple):
@@ -99,7 +94,7 @@ class Rows(NamedTuple):
     facts: Facts
     tagged: list[int]  # rows of deliveries out of order
     words: dict[int, tuple[str, str, str]]  # row -> order, on_gap, reason
-    bodies: list[bytes] | None  # of the first facts, those of publications
+    bodies: list[bytes] | None  # of publications, the first of the facts
 
     @property
     def num_rows(self) -> int:
@@ -109,38 +104,38 @@ class Rows(NamedTuple):
     @property
     def nbytes(self) -> int:
         """About how much memory the table will take."""
-        per_fact = 8 * len(self.facts.stamps) / max(1, len(self.facts))
+        per_fact = 8 * self.facts.stamps.numbers_count / max(1, len(self.facts))
         bodies = 0 if self.bodies is None else sum(map(len, self.bodies))
         return round(len(self.at) * (_ROW_BYTES + per_fact)) + bodies
 
     def to_table(self) -> pa.Table:
         """The rows, in the columns of the schema."""
         count, fact, facts = len(self.at), self.fact, self.facts
-        kinds, subscriptions = Words(), Words()
-        kind_of_lane = np.array([kinds[kind.value] for kind, _ in self.lanes], np.int32)
-        subscription_of_lane = np.array([subscriptions[name] for _, name in self.lanes], np.int32)
+        kinds, subscriptions, processes = Words(), Words(), Words({self.process: 0})
+        kind = kinds.codes([kind.value for kind, _ in self.lanes])
+        subscription = subscriptions.codes([name for _, name in self.lanes])
         lane = np.frombuffer(self.lane, np.int32)
         is_delivered = np.array([kind is Kind.DELIVERED for kind, _ in self.lanes])[lane]
         in_order = np.ones(count, bool)
         in_order[self.tagged] = False
-        publisher = np.frombuffer(facts.publisher, np.int32)[fact]
-        no_event = publisher < 0 if _NULL in facts.publisher else None
+        publisher = facts.publisher[fact]
+        no_event = publisher < 0
         columns = {
-            "kind": _words(kind_of_lane[lane], kinds),
-            "process": _words(np.zeros(count, np.int32), [self.process]),
-            "subscription": _words(subscription_of_lane[lane], subscriptions),
+            "kind": kinds.to_dictionary(kind[lane]),
+            "process": processes.to_dictionary(np.zeros(count, np.int32)),
+            "subscription": subscriptions.to_dictionary(subscription[lane]),
             "seq": pa.array(np.arange(self.first_seq, self.first_seq + count)),
             "at": pa.array(np.frombuffer(self.at, np.float64)),
-            "publisher": _words(publisher, facts.publishers),
-            "incarnation": pa.array(np.frombuffer(facts.incarnation, np.int64)[fact], mask=no_event),
-            "n": pa.array(np.frombuffer(facts.n, np.int64)[fact], mask=no_event),
-            "topic": _words(np.frombuffer(facts.topic, np.int32)[fact], facts.topics),
-            "number": pa.array(np.frombuffer(facts.number, np.int64)[fact]),
-            "epoch": pa.array(np.frombuffer(facts.epoch, np.int32)[fact]),
+            "publisher": facts.publishers.to_dictionary(publisher),
+            "incarnation": pa.array(facts.incarnation[fact], mask=no_event),
+            "n": pa.array(facts.n[fact], mask=no_event),
+            "topic": facts.topics.to_dictionary(facts.topic[fact]),
+            "number": pa.array(facts.number[fact]),
+            "epoch": pa.array(facts.epoch[fact]),
             "in_order": pa.array(in_order),
-            "layout": _words(facts.stamps.layout_codes()[fact], facts.stamps.layouts),
+            "layout": facts.stamps.layouts.to_dictionary(facts.stamps.layout_codes()[fact]),
             "stamp": facts.stamps.to_list().take(pa.array(fact)),
-            "published_at": pa.array(np.frombuffer(facts.published_at, np.float64)[fact], mask=~is_delivered),
+            "published_at": pa.array(facts.published_at[fact], mask=~is_delivered),
             **self._rare_words(),
             "body": self._bodies(),
         }
@@ -150,11 +145,11 @@ class Rows(NamedTuple):
         """The columns that hold a word only where something unusual happened."""
         columns = {}
         for i, name in enumerate(("order", "on_gap", "reason")):
-            words, codes = Words(), np.full(len(self.at), _NULL, np.int32)
+            words, codes = Words(), np.full(len(self.at), NULL, np.int32)
             for row, values in self.words.items():
                 if values[i]:
                     codes[row] = words[values[i]]
-            columns[name] = _words(codes, words)
+            columns[name] = words.to_dictionary(codes)
         return columns
 
     def _bodies(self) -> pa.Array:
@@ -163,9 +158,3 @@ class Rows(NamedTuple):
         publishing = [kind is Kind.PUBLISHED for kind, _ in self.lanes]
         pairs = zip(self.lane, self.fact.tolist(), strict=True)
         return pa.array([self.bodies[f] if publishing[lane] else None for lane, f in pairs], pa.binary())
-
-
-def _words(codes: NDArray[np.int32], words: Iterable[str]) -> pa.DictionaryArray:
-    mask = codes < 0
-    indices = pa.array(codes, mask=mask if mask.any() else None)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(words), pa.string()))

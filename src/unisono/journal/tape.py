@@ -3,18 +3,21 @@
 A row is three numbers: what happened to which subscription (its *lane*), to which event (its *fact*), and when.
 All rows about the events of one run share that run's facts, so a run that was sequenced once and delivered to
 many subscriptions is taken apart only once.
+
+Events published or delivered one by one are at first only put in a list: a *span*, of one publisher or one
+subscription. It is made into rows when something else happens, so that the order of a process is kept.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from itertools import groupby
-from operator import attrgetter
 from time import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unisono.history.record import Kind
 from unisono.journal.columns import Fact, Facts, Rows
@@ -22,10 +25,11 @@ from unisono.model.event import Event
 from unisono.model.frames import Publication, Run
 
 ROWS_MAX = 32_768
-EVENTS_MAX = 32_768  # of runs: until the cut they keep their payloads in memory
-_SINGLE, _RUN = 1 << 40, 1 << 41  # facts from here on are of events that came alone, and of runs
-_source_of = attrgetter("_source")
-_place_of = attrgetter("_place")
+EVENTS_MAX = 32_768  # of runs and of publications: until the cut they keep their payloads in memory
+SPAN_MAX = 4096
+_FEW = 24  # events of a shorter run are noted one by one: that is faster
+_RUN, _SINGLE = 1 << 40, 1 << 41  # facts from here on are of runs, and of events that came alone
+_NOBODY, _PUBLISHER = object(), object()  # whose span it can be; else a subscription's name
 
 
 class Tape:
@@ -44,67 +48,53 @@ class Tape:
         self._sink = sink
         self._payloads = payloads
         self._clock = clock
+        self._whose: object = _NOBODY
+        self._taken: list[Event[Any]] = []
+        self._taken_at: list[float] = []
         self._clear()
 
     def _clear(self) -> None:
         self._lanes: dict[tuple[Kind, str], int] = {}
-        self._delivering: dict[str, int] = {}  # the lanes of deliveries, by subscription
-        self._publishing = self._lane_of(Kind.PUBLISHED, "")
         self._lane, self._fact, self._at = array("i"), array("q"), array("d")
         self._publications: list[Publication] = []
+        self._settled = 0  # so many of them have their rows
         self._singles: list[Fact] = []
-        self._runs: dict[Run, int] = {}  # and where its facts begin
+        self._runs: dict[Run, int] = {}  # and where their facts begin
+        self._few: dict[Run, int] = {}  # the same, of short ones
         self._run_events = 0
-        self._run: object = self  # the run that was met last; none yet
-        self._base = 0  # and where its facts begin
         self._tagged: list[int] = []  # rows of deliveries out of order
         self._words: dict[int, tuple[str, str, str]] = {}  # row -> order, on_gap, reason
-
-    def __len__(self) -> int:
-        return len(self._at)
 
     # Noting.
 
     def published(self, publication: Publication) -> None:
         """The application handed over an event, just now."""
-        if len(self._at) >= ROWS_MAX:
-            self.cut()
-        self._lane.append(self._publishing)
-        self._fact.append(len(self._publications))
-        self._at.append(publication.published_at)
+        if self._whose is not _PUBLISHER:
+            self._begin(_PUBLISHER)
         self._publications.append(publication)
+        if len(self._publications) >= EVENTS_MAX:
+            self.cut()
 
     def sequenced(self, run: Run) -> None:
         """All events of a run have their places."""
-        self._turn_to(run)
-        count = len(run.publications)
-        self._add_many(self._lane_of(Kind.SEQUENCED, ""), range(self._base, self._base + count), count)
+        self._begin(_NOBODY)
+        base = self._base_of(run)
+        facts = np.arange(base, base + len(run.publications))
+        self._add_many(self._lane_of(Kind.SEQUENCED, ""), facts, [self._clock()] * len(facts))
 
     def delivered(self, subscription: str, event: Event[Any]) -> None:
         """The application was handed an event."""
-        source = event._source
-        if source is not self._run:
-            if not isinstance(source, Run):
-                self._deliver_single(subscription, event, source)
-                return
-            self._turn_to(source)
-        try:
-            self._lane.append(self._delivering[subscription])
-        except KeyError:
-            self._lane.append(self._lane_of(Kind.DELIVERED, subscription))
-        self._fact.append(self._base + event._place)
-        self._at.append(self._clock())
+        if self._whose is not subscription:
+            self._begin(subscription)
+        self._taken.append(event)
+        self._taken_at.append(self._clock())
+        if len(self._taken) >= SPAN_MAX:
+            self._settle()
 
-    def delivered_many(self, subscription: str, events: Iterable[Event[Any]]) -> None:
+    def delivered_many(self, subscription: str, events: list[Event[Any]]) -> None:
         """The application was handed these events at once."""
-        for source, some in groupby(events, _source_of):
-            if isinstance(source, Run):
-                self._turn_to(source)
-                facts = list(map(self._base.__add__, map(_place_of, some)))
-                self._add_many(self._lane_of(Kind.DELIVERED, subscription), facts, len(facts))
-            else:
-                for event in some:
-                    self.delivered(subscription, event)
+        self._begin(_NOBODY)
+        self._add_delivered(subscription, events, [self._clock()] * len(events))
 
     def note(
         self,
@@ -119,74 +109,104 @@ class Tape:
         reason: str = "",
     ) -> None:
         """Anything else that happened."""
-        if len(self._at) >= ROWS_MAX:
-            self.cut()
-        publisher, incarnation, n = event.rsplit("/", 2) if event else (None, 0, 0)
+        self._begin(_NOBODY)
         if order or on_gap or reason:
             self._words[len(self._at)] = order, on_gap, reason
-        self._add(
-            self._lane_of(kind, subscription),
-            Fact(publisher, int(incarnation), int(n), topic or None, number),
-        )
+        publisher, incarnation, n = event.rsplit("/", 2) if event else (None, 0, 0)
+        fact = Fact(publisher, int(incarnation), int(n), topic or None, number)
+        self._add(self._lane_of(kind, subscription), fact, self._clock())
 
-    def _deliver_single(
-        self, subscription: str, event: Event[Any], entries: Mapping[str, int] | None
-    ) -> None:
-        """Events that came alone, with a stamp of their own or none."""
-        if len(self._at) >= ROWS_MAX:
-            self.cut()
+    # Spans.
+
+    def _begin(self, whose: object) -> None:
+        """What follows is somebody else's."""
+        self._settle()
+        self._whose = whose
+        self._make_room()
+
+    def _settle(self) -> None:
+        """Make the span that is open into rows."""
+        taken, self._taken = self._taken, []
+        taken_at, self._taken_at = self._taken_at, []
+        if taken:
+            assert isinstance(self._whose, str)
+            self._add_delivered(self._whose, taken, taken_at)
+        start, self._settled = self._settled, len(self._publications)
+        if start < self._settled:
+            at = [p.published_at for p in self._publications[start:]]
+            self._add_many(self._lane_of(Kind.PUBLISHED, ""), np.arange(start, self._settled), at)
+
+    # Rows.
+
+    def _add_delivered(self, subscription: str, events: list[Event[Any]], at: list[float]) -> None:
+        start = 0
+        for source, some in groupby([event._source for event in events]):
+            end = start + len(list(some))
+            self._make_room()
+            lane, mine = self._lane_of(Kind.DELIVERED, subscription), events[start:end]
+            if isinstance(source, Run):
+                places = np.fromiter([event._place for event in mine], np.int64, end - start)
+                self._add_many(lane, places + self._base_of(source), at[start:end])
+            else:
+                for event, moment in zip(mine, at[start:end], strict=True):
+                    self._add_single(lane, event, source or None, moment)
+            start = end
+
+    def _add_single(self, lane: int, event: Event[Any], stamp: dict[str, int] | None, at: float) -> None:
+        """A delivery of an event that came alone, with a stamp of its own or none."""
         if not event.in_order:  # those of a run always are
             self._tagged.append(len(self._at))
-        p, stamp = event._publication, entries or None
-        number = 0 if stamp is None else stamp.get(p.topic, 0)
-        self._add(
-            self._lane_of(Kind.DELIVERED, subscription),
-            Fact(p.publisher, p.incarnation, p.n, p.topic, number, stamp, p.published_at),
-        )
+        self._add(lane, _fact_of(event._publication, stamp), at)
 
-    def _add(self, lane: int, fact: Fact) -> None:
+    def _add(self, lane: int, fact: Fact, at: float) -> None:
         self._lane.append(lane)
         self._fact.append(_SINGLE + len(self._singles))
-        self._at.append(self._clock())
+        self._at.append(at)
         self._singles.append(fact)
 
-    def _add_many(self, lane: int, facts: Iterable[int], count: int) -> None:
-        self._lane.extend(array("i", [lane]) * count)
-        self._fact.extend(facts)
-        self._at.extend(array("d", [self._clock()]) * count)
-
-    def _turn_to(self, run: Run) -> None:
-        """The rows to come are about events of this run."""
-        if len(self._at) >= ROWS_MAX or self._run_events >= EVENTS_MAX:
-            self.cut()
-        base = self._runs.get(run)
-        if base is None:
-            base = self._runs[run] = _RUN + self._run_events
-            self._run_events += len(run.publications)
-        self._run, self._base = run, base
+    def _add_many(self, lane: int, facts: NDArray[np.int64], at: list[float]) -> None:
+        self._lane.extend(array("i", [lane]) * len(facts))
+        self._fact.frombytes(facts.tobytes())
+        self._at.fromlist(at)
 
     def _lane_of(self, kind: Kind, subscription: str) -> int:
-        lane = self._lanes.setdefault((kind, subscription), len(self._lanes))
-        if kind is Kind.DELIVERED:
-            self._delivering[subscription] = lane
-        return lane
+        return self._lanes.setdefault((kind, subscription), len(self._lanes))
+
+    def _base_of(self, run: Run) -> int:
+        """Where the facts of a run begin."""
+        base = self._runs.get(run) or self._few.get(run)
+        if base is not None:
+            return base
+        if len(run.publications) < _FEW:
+            self._few[run] = base = _SINGLE + len(self._singles)
+            self._singles += [
+                _fact_of(publication, run.entries(place), run.epoch)
+                for place, publication in enumerate(run.publications)
+            ]
+            return base
+        self._runs[run] = base = _RUN + self._run_events
+        self._run_events += len(run.publications)
+        return base
 
     # Cutting.
 
+    def _make_room(self) -> None:
+        if len(self._at) >= ROWS_MAX or self._run_events >= EVENTS_MAX:
+            self._cut_off()
+
     def cut(self) -> None:
-        """Hand over the rows so far."""
+        """Hand over everything that has happened so far."""
+        self._begin(_NOBODY)
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        """Hand over the rows; no span is open."""
         if not self._at:
             return
-        facts = Facts()
-        facts.add_publications(self._publications)
-        singles = len(facts)
-        facts.add_singles(self._singles)
-        runs = len(facts)
-        for run in self._runs:
-            facts.add_run(run)
+        publications = self._publications
         fact = np.array(self._fact, np.int64)
-        fact[fact >= _RUN] += runs - _RUN
-        fact[fact >= _SINGLE] += singles - _SINGLE
+        fact[fact >= _SINGLE] += len(publications) + self._run_events - _SINGLE
+        fact[fact >= _RUN] += len(publications) - _RUN
         rows = Rows(
             self.process,
             self.seq + 1,
@@ -194,11 +214,25 @@ class Tape:
             self._lane,
             fact,
             self._at,
-            facts,
+            Facts(publications, list(self._runs), self._singles),
             self._tagged,
             self._words,
-            [p.body for p in self._publications] if self._payloads else None,
+            [p.body for p in publications] if self._payloads else None,
         )
         self.seq += len(self._at)
         self._clear()
         self._sink(rows)
+
+
+def _fact_of(publication: Publication, stamp: dict[str, int] | None, epoch: int = 0) -> Fact:
+    number = 0 if stamp is None else stamp.get(publication.topic, 0)
+    return Fact(
+        publication.publisher,
+        publication.incarnation,
+        publication.n,
+        publication.topic,
+        number,
+        epoch,
+        stamp,
+        publication.published_at,
+    )

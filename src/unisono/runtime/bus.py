@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from unisono.ens.port import EventNotificationService
-from unisono.ens.registry import open_service
-from unisono.history.record import Kind, Record
 from unisono.model.errors import (
     BackPressureError,
     ClosedError,
@@ -39,31 +35,6 @@ PAYLOAD_BYTES_MAX = 1024 * 1024
 ERRORS_KEPT = 100
 TOPICS_TIDY = 4096  # from so many topics on, those that nobody holds are forgotten now and then
 CLOSE_S = 5.0  # how long closing waits for handlers that do not let themselves be cancelled
-
-
-def connect(
-    url: str = "memory://",
-    *,
-    name: str | None = None,
-    record: list[Record] | str | Path | None = None,
-    outbox: int = 65536,
-    payload_max: int = PAYLOAD_BYTES_MAX,
-    publish_timeout: float = 30.0,
-) -> Bus:
-    """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
-
-    `name` is who publishes (made up if left out); `record` takes the history, in a list or a file; `outbox` is
-    how many events may wait to be sent, `payload_max` how many bytes one may have, `publish_timeout` how many
-    seconds `publish` waits for its confirmation.
-    """
-    if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
-        raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
-    check_number("outbox", outbox, whole=True, least=1)
-    check_number("payload_max", payload_max, whole=True, least=1)
-    check_number("publish_timeout", publish_timeout, positive=True)
-    service = open_service(url)
-    recorder = None if record is None else Recorder(record)
-    return Bus(service, name or f"bus-{secrets.token_hex(4)}", recorder, outbox, payload_max, publish_timeout)
 
 
 class Bus:
@@ -123,7 +94,7 @@ class Bus:
             self._incarnation = self._hub.welcome(self)
             self._state = "open"
             if self._recorder is not None:
-                self._recorder.open()
+                self._recorder.open(self._report)
             for handler in self._handlers:
                 await self._start(handler)
         except BaseException:
@@ -199,10 +170,12 @@ class Bus:
                 if not self._hub.subscriptions:
                     self._hub.close()
                 self._hub = None
-            if self._recorder is not None:
-                self._recorder.close()
-            if self._loop is not None:
-                await self._service.close()
+            try:
+                if self._recorder is not None:
+                    await self._recorder.close()
+            finally:
+                if self._loop is not None:
+                    await self._service.close()
 
     def stop(self) -> None:
         """Make `run` return, after draining. May be called from any thread."""
@@ -343,7 +316,7 @@ class Bus:
             flight.keyed.append(len(publications) - 1)
             self._opened().remember(topic, id, receipt)
         if self._recorder is not None:
-            self._recorder.write(Kind.PUBLISHED, self.name, event=str(publications[-1].id), topic=topic)
+            self._recorder.published(publications[-1])
         if len(publications) == FLIGHT_EVENTS_MAX:
             self._flights.append(flight)
             self._flight = Flight()
@@ -416,7 +389,7 @@ class Bus:
                     UnconfirmedError(f"the service did not take the event: {error}; retry with its id")
                 )
             if self._recorder is not None:
-                self._recorder.write_sequenced(self.name, flight)
+                self._recorder.sequenced(flight)
         self._wake_flushers()
 
     def _wake_flushers(self) -> None:

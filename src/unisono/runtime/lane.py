@@ -188,12 +188,12 @@ class Lane:
     # For the application.
 
     def __aiter__(self) -> AsyncIterator[Event[Any]]:
-        return self._iterate() if self._recorder is None else self._iterate_recorded()
+        return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[Event[Any]]:
         while True:
             current = self._current  # kept in self: a loop that breaks can be taken up again
-            for event in current:
+            for event in current if self._recorder is None else self._noted(current, self._recorder):
                 yield event
             if self._current is not current:
                 continue  # somebody else took events while we were away
@@ -203,9 +203,9 @@ class Lane:
             elif not await self._more():
                 return
 
-    async def _iterate_recorded(self) -> AsyncIterator[Event[Any]]:
-        async for event in self._iterate():
-            self._record_delivery(event)
+    def _noted(self, events: Iterator[Event[Any]], recorder: Recorder) -> Iterator[Event[Any]]:
+        for event in events:
+            recorder.delivered(self.name, event)
             yield event
 
     def batches(self, limit: int = 1024) -> AsyncIterator[list[Event[Any]]]:
@@ -217,8 +217,8 @@ class Lane:
         while True:
             batch = [event for _, event in zip(range(limit), self._current, strict=False)]
             if batch:
-                for event in batch:
-                    self._record_delivery(event)
+                if self._recorder is not None:
+                    self._recorder.delivered_many(self.name, batch)
                 yield batch
                 continue
             fresh = self._next_batch()
@@ -234,7 +234,8 @@ class Lane:
         async with asyncio.timeout(timeout):
             while True:
                 for event in self._current:
-                    self._record_delivery(event)
+                    if self._recorder is not None:
+                        self._recorder.delivered(self.name, event)
                     return event
                 fresh = self._next_batch()
                 if fresh is not None:
@@ -246,16 +247,4 @@ class Lane:
 
     def _record(self, kind: Kind, **fields: Any) -> None:
         if self._recorder is not None:
-            self._recorder.write(kind, self._process, subscription=self.name, **fields)
-
-    def _record_delivery(self, event: Event[Any]) -> None:
-        if self._recorder is not None:
-            stamp = event.stamp
-            self._record(
-                Kind.DELIVERED,
-                event=str(event._publication.id),
-                topic=event.topic,
-                number=stamp.get(event.topic, 0),
-                stamp=stamp or None,
-                in_order=event.in_order,
-            )
+            self._recorder.write(kind, self.name, **fields)

@@ -1,0 +1,195 @@
+"""Redis: one stream per topic by default, or publish/subscribe with `?mode=pubsub`.
+
+redis://127.0.0.1:6379/0                    streams: reliable, as far back as maxlen= entries per topic
+redis://user:password@host/1?name=desk-7    who we are, and the database
+redis://host?mode=pubsub                    at most once: Redis keeps nothing for a reader that is away
+redis://host?prefix={u}:                    a hash tag keeps all topics in one slot, as a Redis Cluster needs
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from unisono.ens.broker import BrokerService
+from unisono.ens.names import check_prefix
+from unisono.ens.options import Address, BrokerOptions, Count, read_address, read_options, tls_context
+from unisono.ens.outbox import OutageError, Parcel
+from unisono.model.errors import ConfigError, UnisonoError
+
+PORT = 6379
+READ_S = 2.0  # the longest that a read waits at the server
+
+
+class RedisOptions(BrokerOptions, frozen=True, kw_only=True):
+    """What a redis:// URL may say."""
+
+    prefix: str = "u:"
+    mode: Literal["streams", "pubsub"] = "streams"
+    maxlen: Count = 100_000  # entries that a stream keeps, roughly
+    read_count: Annotated[int, Meta(ge=1, le=100_000)] = 256  # entries of a stream in one read
+
+
+def open_redis(where: str, options: dict[str, str]) -> RedisService:
+    """The service of a redis:// URL."""
+    read = read_options("redis", options, RedisOptions)
+    check_prefix("redis", read.prefix, ":")
+    tls_context("redis", read)  # a missing file is better known now
+    if read.tls_hostname:
+        raise ConfigError("redis:// has no tls_hostname; the certificate must name the host of the URL")
+    address = read_address("redis", where, PORT)
+    if address.path and not address.path.isdecimal():
+        raise ConfigError(f"redis://{where} names the database '{address.path}'; it is a number, like /0")
+    from unisono.ens.redis_pubsub import RedisPubSub  # they are RedisServices: they cannot be imported above
+    from unisono.ens.redis_streams import RedisStreams
+
+    return RedisStreams(address, read) if read.mode == "streams" else RedisPubSub(address, read)
+
+
+class RedisService(BrokerService):
+    """A connection to write on, and a task that reads on another one and makes it anew when it breaks."""
+
+    options: RedisOptions
+    loss: str | None = None
+
+    def __init__(self, address: Address, options: RedisOptions, *, reliable: bool) -> None:
+        super().__init__("redis", address, options, reliable=reliable)
+        self._writer: Redis | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._broke: Exception | None = None  # why the reader's connection is gone
+
+    @abstractmethod
+    async def _read(self) -> None:
+        """Connect, call `came_up`, and read until the connection breaks."""
+
+    @abstractmethod
+    def _commands(self, pipeline: Any, batch: list[Parcel]) -> list[int]:
+        """Put what publishes a batch into a pipeline; returns how many frames each command takes care of."""
+
+    @property
+    def writer(self) -> Redis:
+        """Where commands go that do not wait."""
+        assert self._writer is not None
+        return self._writer
+
+    def new_client(self, timeout_s: float) -> Redis:
+        """A connection as the URL describes it; nothing happens yet."""
+        o, address = self.options, self.address
+        return Redis(
+            host=address.host,
+            port=address.port,
+            db=int(address.path or 0),
+            username=address.user or None,
+            password=address.password,
+            client_name=o.name,
+            socket_connect_timeout=o.connect_timeout,
+            socket_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),  # we do that ourselves, and know what it costs
+            ssl=tls_context("redis", o) is not None,
+            ssl_ca_certs=o.tls_ca,
+            ssl_certfile=o.tls_cert,
+            ssl_keyfile=o.tls_key,
+            protocol=2,
+        )
+
+    async def _reach(self) -> None:
+        self._writer = self.new_client(self.options.connect_timeout)
+        self._broke = None
+        try:
+            await self._writer.ping()
+            self._reader = asyncio.create_task(self._keep_reading(), name=f"{self.url} reader")
+            await self.wait_until_up()
+        except (RedisError, OSError) as error:
+            await self._part()
+            raise ConnectionError(self._why(self._broke or error)) from error
+        except BaseException:
+            await self._part()
+            raise
+
+    def _why(self, error: BaseException) -> str:
+        text = f"{error} {error.__cause__ or ''}"
+        if isinstance(error, AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
+            who = f"user '{self.address.user or 'default'}' with this password"
+            return f"the Redis server at {self.address} does not admit {who}; check user:password@ in the URL"
+        if isinstance(error, RedisConnectionError) and isinstance(error.__cause__, OSError):
+            return (
+                f"no Redis server answers at {self.address}; start one with `redis-server`, or use memory://"
+            )
+        return f"what answers at {self.address} is no Redis server, or is stuck ({error}); check the port"
+
+    async def _keep_reading(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._read()
+            except (RedisError, OSError) as error:
+                failures = 1 if self.is_up.is_set() else failures + 1
+                self.went_down()
+                self._broke = error
+                if 0 <= self.options.max_reconnect < failures:
+                    self.give_up(f"{failures} attempts to connect failed, the last one with: {error}")
+                    return
+                await asyncio.sleep(self.options.reconnect_wait)
+            except Exception as error:  # a bug of ours must not look like silence
+                self.give_up(f"its reader broke: {error!r}")
+                raise
+
+    async def _send(self, batch: list[Parcel]) -> None:
+        await self.is_up.wait()
+        try:
+            async with self.writer.pipeline(transaction=False) as pipeline:
+                shares = self._commands(pipeline, batch)
+                replies = await pipeline.execute(raise_on_error=False)
+        except (RedisError, OSError) as error:
+            raise OutageError from error
+        await self._settle(batch, shares, replies)
+
+    async def _settle(self, batch: list[Parcel], shares: list[int], replies: list[object]) -> None:
+        """Take what is done out of the batch; raise OutageError if something is left."""
+        left: list[Parcel] = []
+        at = 0
+        error: RedisError | None = None
+        for share, reply in zip(shares, replies, strict=True):
+            if isinstance(reply, RedisError):
+                error = reply
+                left += batch[at : at + share]
+            at += share
+        if error is not None:  # out of memory, read-only, loading: it may pass
+            batch[:] = left
+            await self._refused(error)
+            raise OutageError from error
+
+    async def _refused(self, error: RedisError) -> None:
+        """Redis answers, but does not take a frame."""
+        self.trouble(UnisonoError(f"{self.url} does not take frames, they wait: {error}"))
+
+    async def _part(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+            self._reader = None
+        if self._writer is not None:
+            await self._writer.aclose()
+        self.is_up.clear()
+
+
+def runs(batch: list[Parcel]) -> Iterable[tuple[str, list[bytes]]]:
+    """A batch as neighbours of one topic, in order."""
+    topic, frames = "", list[bytes]()
+    for parcel in batch:
+        if parcel.topic != topic and frames:
+            yield topic, frames
+            frames = []
+        topic = parcel.topic
+        frames.append(parcel.frame)
+    if frames:
+        yield topic, frames

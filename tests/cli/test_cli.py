@@ -21,12 +21,18 @@ def test_the_demo_shows_the_problem_and_the_cure():
     assert ways["unisono wait"]["events"] == 2 * shown["published"]
     assert shown["unisono_order"] == "held"
     assert "before" in shown["explanation"]
+    for way in shown["ways"]:  # topics were joined and left while events flowed
+        assert way["joins"] > 2
+        assert way["leaves"] > 0
+        assert way["wanderer"]["events"] > 0
+        assert (way["wanderer"]["agreement"] == 1.0) == (way["way"] != "bare bus")
 
 
 def test_the_demo_for_people_ends_with_two_verdicts():
     done = unisono("demo", "--seconds", "1")
     assert done.stdout == ""
     assert "bare bus" in done.stderr
+    assert "joins," in done.stderr
     assert "held" in done.stderr
 
 

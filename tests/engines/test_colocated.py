@@ -8,14 +8,14 @@ from engine_kit import publication, subscriber, told
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.engines.effects import AcknowledgeRun, Announce, Reject, Send
+from unisono.engines.effects import AcknowledgeRun, Announce, DeliverRun, Fail, Reject, Send
 from unisono.engines.inputs import TICK, Notified, Publish, Received
 from unisono.engines.plan import conflict_graph, elimination_forest, rank_line
 from unisono.engines.topic_managers.addresses import manager_address
-from unisono.engines.topic_managers.colocated import ColocatedManagers
+from unisono.engines.topic_managers.colocated import ColocatedManagers, ColocatedSubscriber
 from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.model.frames import Create, Heartbeat, Nack, Publication, Run, Stamped
 
 TOPICS = ("T1", "T2", "T3", "T4")
@@ -188,3 +188,118 @@ def test_a_twin_is_independent():
     assert twin.state() == managers.state()
     sequence(twin, [publication("T1", 2)])
     assert managers.clock == [1]
+
+
+# Holders that change.
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(("join", "leave", "go", "publish")), st.integers(0, 3), st.sampled_from(TOPICS)
+    ),
+    max_size=40,
+)
+
+
+@given(changes, st.sampled_from([1, 2, 3]))
+def test_groups_are_those_of_all_that_was_held(steps, threshold):
+    """One topic at a time gives what counting every registration anew would give, and nothing ever shrinks."""
+    managers = ColocatedManagers(threshold=threshold)
+    holders = [Holder() for _ in range(4)]
+    expected: dict[str, set[str]] = {topic: {topic} for topic in TOPICS}
+    n = count(1)
+    for step, who, topic in steps:
+        holder = holders[who]
+        if step == "join" and topic not in holder.wanted:
+            managers.join(holder, [topic])
+            for found, others in conflict_graph([h.topics for h in holders], TOPICS, threshold).items():
+                expected[found] |= others
+        elif step == "leave" and topic in holder.wanted:
+            managers.leave(holder, [topic])
+        elif step == "go":
+            managers.dismiss(holder)
+            holders[who] = Holder()
+        elif step == "publish":
+            sequence(managers, [publication(topic, next(n))])
+        managers.check()
+        for known, group in managers.groups.of.items():
+            assert set(group) == expected[known]
+
+
+def test_a_join_reads_the_clock_and_changes_no_run_before_it():
+    managers, one, two = ColocatedManagers(), Holder(), Holder()
+    managers.join(one, ["T1", "T2"])
+    assert managers.join(two, ["T2"]) == {"T2": 0}
+    before = sequence(managers, numbered(["T2"]))
+    assert managers.join(two, ["T1"]) == {"T1": 0}
+    after = sequence(managers, [publication("T1", 2)])
+    assert before.entries(0) == {"T2": 1}
+    assert after.entries(0) == {"T1": 1, "T2": 1}
+
+
+def test_what_nobody_wants_is_forgotten_and_numbers_never_come_back():
+    managers, stays = node(ring_events=4), Holder()
+    managers.join(stays, ["stays"])
+    top = 0
+    for n in range(1000):
+        holder = Holder()
+        (floor,) = managers.join(holder, [f"t{n}"]).values()
+        assert floor == managers.floor
+        managers.join(stays, [f"t{n}"])
+        sequence(managers, [publication(f"t{n}", i) for i in range(1, 4)])
+        top = max(top, managers.newest(f"t{n}"))
+        managers.dismiss(holder)
+        managers.leave(stays, [f"t{n}"])
+        managers.check()
+        assert len(managers.index) < 200
+        assert len(stays.topics) < 200
+        assert len(managers.emitter.rings) <= 1
+    assert managers.newest("never seen") == managers.floor <= top
+
+
+def test_a_forgotten_topic_starts_above_every_number_it_had():
+    managers, holder = ColocatedManagers(), Holder()
+    managers.join(holder, ["T1"])
+    run = sequence(managers, numbered(["T1", "T1"]))
+    managers.dismiss(holder)
+    for n in range(200):
+        passing = Holder()
+        managers.join(passing, [f"x{n}"])
+        managers.dismiss(passing)
+    assert "T1" not in managers.index
+    (floor,) = managers.join(holder, ["T1"]).values()
+    assert floor >= 2
+    assert run.entries(1) == {"T1": 2}  # what is under way keeps its stamp
+
+
+# A subscriber beside its managers.
+
+
+def test_what_is_too_far_ahead_ends_a_subscription_that_cannot_ask_for_it_again():
+    far = Stamped(publication("T1", 1), 0, {"T1": 1000})
+    for on_gap in ("wait", "fail"):
+        engine = ColocatedSubscriber("s", {"T1": 0}, SubscriberSettings(on_gap=on_gap, hold_max=10))
+        (fail,) = engine.handle(Notified(far), 0.0)
+        assert isinstance(fail, Fail)
+        assert "number 1000 of 'T1' is over 20 ahead of 0" in str(fail.error)
+        assert engine.handle(Notified(far), 0.0) == []
+    asks = ColocatedSubscriber("s", {"T1": 0}, SubscriberSettings(repair=True, hold_max=10))
+    (reject,) = asks.handle(Notified(far), 0.0)
+    assert isinstance(reject, Reject)
+    assert not asks.failed
+
+
+def test_a_run_is_taken_as_one_after_topics_have_come_and_gone():
+    managers, holder, engine = ColocatedManagers(), Holder(), ColocatedSubscriber("s", {})
+    for topic, floor in managers.join(holder, ["T1"]).items():
+        engine.admit(topic, floor)
+    assert told(engine.handle(Notified(sequence(managers, numbered(["T1"]))), 0.0)) == ["T1#1"]
+    for topic, floor in managers.join(holder, ["T2"]).items():
+        engine.admit(topic, floor)
+    (deliver,) = engine.handle(Notified(sequence(managers, numbered(["T2", "T1", "T2"]))), 0.0)
+    assert isinstance(deliver, DeliverRun)
+    managers.leave(holder, ["T1"])
+    assert engine.dismiss("T1") == []
+    (deliver,) = engine.handle(Notified(sequence(managers, numbered(["T1", "T2"]))), 0.0)
+    assert deliver.places == [1]
+    engine.check()
+    assert engine.copy().state() == engine.state()

@@ -1,7 +1,8 @@
 """`unisono demo`: five publishers, five topics, two detectors of "a then b then c" that ought to agree.
 
 The set-up of figure 21 of paper 000: on a bare bus each detector hears its own order and finds its own
-patterns; with unisono both find the same ones. Everything happens in this process, on a service that delays
+patterns; with unisono both find the same ones. A wanderer comes late and moves from topic to topic while events
+flow; what it hears must be in the same order too. Everything happens in this process, on a service that delays
 each notification by a random time of its own.
 """
 
@@ -9,39 +10,68 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
 from unisono import Bus, Subscription, connect
 from unisono.cli.output import Json, finish, people, print_json
-from unisono.cli.patterns import PATTERN, agreement, find_patterns
+from unisono.cli.patterns import PATTERN, agreement, find_patterns, same_order
 from unisono.history import Kind, Outcome, Record, Verdict, judge
 
 TOPICS = ("alpha", "beta", "gamma", "delta", "epsilon")
 DETECTORS = ("anna", "bruno")
+WANDERER = "carla"
+MOVES = 12  # how often it joins or leaves a topic
 
 
 @dataclass
 class Way:
-    """One way of listening, tried by both detectors."""
+    """One way of listening, tried by both detectors and by the wanderer."""
 
     name: str
     options: dict[str, Any]
     heard: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: {d: [] for d in DETECTORS})
     delays_ms: list[float] = field(default_factory=list)
     tagged: int = 0
+    wandered: list[str] = field(default_factory=list)
+    joins: int = 0
+    leaves: int = 0
 
     @property
     def agreement(self) -> float:
         """The share of patterns that both detectors found."""
         return agreement(*(find_patterns(self.heard[d]) for d in DETECTORS))
+
+    @property
+    def wanderer_agreement(self) -> float:
+        """How much of what the wanderer heard was in the order of the first detector."""
+        return same_order([id for id, _ in self.heard[DETECTORS[0]]], self.wandered)
+
+    async def wander(self, events: Subscription, rng: Random, pause_s: float) -> None:
+        """Join and leave topics while events flow."""
+        for _ in range(MOVES):
+            await asyncio.sleep(pause_s)
+            away = sorted(set(TOPICS) - events.topics)
+            if away and (len(events.topics) == 1 or rng.random() < 0.5):
+                await events.add(rng.choice(away))
+                self.joins += 1
+            else:
+                await events.remove(rng.choice(sorted(events.topics)))
+                self.leaves += 1
+
+    async def follow(self, events: Subscription) -> None:
+        """Note what the wanderer hears in its place."""
+        async for event in events:
+            if event.in_order:
+                self.wandered.append(event.id)
 
     async def listen(self, detector: str, events: Subscription) -> None:
         """Note every event that may count; a tagged one may not."""
@@ -61,6 +91,9 @@ class Way:
             "tagged": self.tagged,
             "patterns": found,
             "agreement": round(self.agreement, 4),
+            "joins": self.joins,
+            "leaves": self.leaves,
+            "wanderer": {"events": len(self.wandered), "agreement": round(self.wanderer_agreement, 4)},
             "delay_ms": {"p50": _percentile(self.delays_ms, 50), "p99": _percentile(self.delays_ms, 99)},
         }
 
@@ -99,7 +132,10 @@ class Scene:
             listeners = [await self._listen(bare, self.bare)]
             listeners += [await self._listen(ordered, way) for way in self.ordered]
             screen = asyncio.create_task(_repeat(show))
-            await asyncio.gather(*(self._publish(topic, (bare, ordered)) for topic in TOPICS))
+            await asyncio.gather(
+                *(self._publish(topic, (bare, ordered)) for topic in TOPICS),
+                *(self._wander(bare if way is self.bare else ordered, way) for way in self.ways),
+            )
             await self._settle()
             screen.cancel()
             for subscriptions in listeners:
@@ -111,10 +147,18 @@ class Scene:
         for detector in DETECTORS:
             events = bus.subscribe(*TOPICS, name=f"{detector}/{way.name}", **way.options)
             await events.open()
-            way_task = asyncio.create_task(way.listen(detector, events))
-            way_task.add_done_callback(lambda done: done.cancelled() or done.result())
+            _start(way.listen(detector, events))
             subscriptions.append(events)
         return subscriptions
+
+    async def _wander(self, bus: Bus, way: Way) -> None:
+        """Come late, and move about until shortly before the end."""
+        await asyncio.sleep(self.seconds / 5)
+        events = bus.subscribe(*TOPICS[:2], name=f"{WANDERER}/{way.name}", **way.options)
+        await events.open()
+        way.joins += 2
+        _start(way.follow(events))
+        await way.wander(events, Random(self.seed), self.seconds * 0.75 / MOVES)
 
     async def _publish(self, topic: str, buses: tuple[Bus, ...]) -> None:
         rng = Random(f"{self.seed} {topic}")
@@ -161,7 +205,8 @@ def demo(
     bare, ordered = scene.verdicts()
     exact = scene.ordered[-1]
     complete = len(exact.delays_ms) == 2 * scene.published
-    held = exact.agreement == 1.0 and ordered.outcome is Outcome.HELD and complete
+    agreed = exact.agreement == 1.0 and all(way.wanderer_agreement == 1.0 for way in scene.ordered)
+    held = agreed and ordered.outcome is Outcome.HELD and complete
     if json:
         print_json(
             {
@@ -182,25 +227,40 @@ def demo(
 
 
 def _table(scene: Scene) -> Table:
-    table = Table(title=f"{scene.published} events on {len(TOPICS)} topics; who finds “a, then b, then c”?")
-    table.add_column("subscribed with")
-    for column in ("heard", "tagged", *DETECTORS, "both", "p50", "p99"):
+    table = Table(
+        title=f"{scene.published} events on {len(TOPICS)} topics; who finds “a, then b, then c”?",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),  # ten figures a line, in 80 columns
+    )
+    table.add_column("subscribed with", no_wrap=True)
+    for column in ("heard", "tagged", *DETECTORS, "both", WANDERER, "joins,\nleaves", "p50, p99\nms"):
         table.add_column(column, justify="right")
     for way in scene.ways:
         figures = way.summary()
         share = figures["agreement"]
-        colour = "green" if share == 1.0 else "yellow" if share > 0.8 else "red"
         delay = figures["delay_ms"]
         table.add_row(
             way.name,
             str(figures["events"]),
             str(figures["tagged"]),
             *(str(figures["patterns"][d]) for d in DETECTORS),
-            f"[{colour}]{share:.1%}[/]",
-            f"{delay['p50']:.0f} ms",
-            f"{delay['p99']:.0f} ms",
+            _share(share),
+            _share(figures["wanderer"]["agreement"]),
+            f"{figures['joins']}, {figures['leaves']}",
+            f"{delay['p50']:.0f}, {delay['p99']:.0f}",
         )
     return table
+
+
+def _share(share: float) -> str:
+    colour = "green" if share == 1.0 else "yellow" if share > 0.8 else "red"
+    return f"[{colour}]{share:.1%}[/]"
+
+
+def _start(work: Coroutine[Any, Any, None]) -> None:
+    """Run it beside everything else; what it raises is not lost."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.result())
 
 
 async def _repeat(show: Callable[[], None]) -> None:

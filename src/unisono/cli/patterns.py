@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 PATTERN = ("a", "b", "c")
 
@@ -25,3 +26,11 @@ def agreement(first: set[tuple[str, ...]], second: set[tuple[str, ...]]) -> floa
     """The share of patterns found by anybody that was found by both."""
     either = first | second
     return len(first & second) / len(either) if either else 1.0
+
+
+def same_order(first: Iterable[str], second: Iterable[str]) -> float:
+    """The share of neighbours in `second` that `first` heard in the same order; what only one heard is left out."""
+    place = {event: i for i, event in enumerate(first)}
+    shared = [place[event] for event in second if event in place]
+    pairs = list(pairwise(shared))
+    return sum(a < b for a, b in pairs) / len(pairs) if pairs else 1.0

@@ -1,0 +1,268 @@
+"""The certificate of one subscription: each delivery against the stamp it carries.
+
+The clock before each row is the running maximum, topic by topic, of the stamps of the untagged rows before it.
+An untagged delivery must be clean against that clock, a tagged one must not be (`unisono.history.checkers.tags`
+is the same rule, one record at a time). What is carried from one chunk of rows to the next, and from one
+run of the pipeline to the next, is the clock and the ledgers: history is never read again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unisono.history import Kind
+from unisono.journal.schema import topics_of
+from unisono.pipeline.columns import CODE, NONE, Bools, Chunk, Ints, Vocabulary
+from unisono.pipeline.findings import Found, Row
+from unisono.pipeline.ledgers import Ranges, Seen
+
+ABSENT = np.iinfo(np.int64).min  # no entry: binds nobody and raises nothing
+TOTAL = ("total", "total_causal")
+ORDERED = ("fifo", "causal", *TOTAL)
+
+_CONTROL = [CODE[k] for k in (Kind.SUBSCRIBED, Kind.UNSUBSCRIBED, Kind.LOST, Kind.DROPPED, Kind.HELD)]
+
+
+class Span:
+    """Numbers of a topic that were owed: above `floor`, and up to `last` once it was left."""
+
+    def __init__(self, floor: int, joined: Row, waits: bool) -> None:
+        self.floor, self.joined, self.waits = floor, joined, waits
+        self.last: int | None = None
+
+
+class Certificate:
+    """All that is known of one subscription so far."""
+
+    def __init__(self, life: str, words: Vocabulary) -> None:
+        self.life, self.words = life, words
+        self.order = ""
+        self.deliveries = 0
+        self.checked = 0
+        self.found: dict[str, Found] = {}  # the first of each promise
+        self.clock: dict[int, int] = {}  # topic -> number
+        self.raised_by: dict[int, int] = {}  # topic -> row
+        self.epoch, self.entered_by = 0, NONE
+        self.waits = self.lost = False
+        self.unstamped = NONE  # the first row without a stamp to judge it by
+        self.is_plain = True  # nothing happened that the proof of total order does not cover
+        self.spans: dict[int, list[Span]] = {}
+        self.delivered: dict[int, Ranges] = {}  # topic -> numbers
+        self.gone: dict[tuple[int, int], tuple[bool, int]] = {}  # (topic, number) -> has a reason, row
+        self.seen: dict[int, Seen] = {}  # author -> which n
+        self.last_n: dict[tuple[int, int], tuple[int, int]] = {}  # (author, topic) -> n, row
+        self.held = 0
+
+    def feed(self, chunk: Chunk, mine: Ints) -> None:
+        """Judge the rows `mine` of a chunk."""
+        kind = chunk.kind[mine]
+        deliveries = mine[kind == CODE[Kind.DELIVERED]]
+        at = 0
+        for i in mine[np.isin(kind, _CONTROL)]:
+            is_turn = chunk.kind[i] in _CONTROL[:2] or (chunk.kind[i] == CODE[Kind.LOST] and not self.lost)
+            if is_turn:
+                end = int(np.searchsorted(deliveries, i))
+                self._deliver(chunk, deliveries[at:end])
+                at = end
+            self._control(chunk, int(i))
+        self._deliver(chunk, deliveries[at:])
+
+    def row(self, at: int) -> Row:
+        """The place of a row in the journal."""
+        return Row(self.life, at)
+
+    def _control(self, chunk: Chunk, i: int) -> None:
+        kind, topic, number = chunk.kind[i], int(chunk.topic[i]), int(chunk.more["number"][i])
+        at = chunk.first + i
+        if kind == CODE[Kind.SUBSCRIBED]:
+            self.order = self._word(chunk, "order", i) or self.order
+            on_gap = self._word(chunk, "on_gap", i)
+            self.waits = on_gap in ("wait", "fail")
+            if number > self.clock.get(topic, -1):
+                self.clock[topic], self.raised_by[topic] = number, at
+            spans = self.spans.setdefault(topic, [])
+            if not spans or spans[-1].last is not None:
+                spans.append(Span(number, self.row(at), self.order in TOTAL and on_gap == "wait"))
+        elif kind == CODE[Kind.UNSUBSCRIBED]:
+            self.is_plain = False
+            self.clock.pop(topic, None)
+            spans = self.spans.get(topic, [])
+            if spans and spans[-1].last is None:
+                # Only who waits for gaps has shown, by delivering a number, that it was owed all below.
+                seen = self.delivered[topic].last if topic in self.delivered else 0
+                spans[-1].last = seen if spans[-1].waits else spans[-1].floor
+        elif kind == CODE[Kind.HELD]:
+            self.held += 1
+            self._find("no_endless_wait", "still_held", at)
+        else:
+            self.lost |= kind == CODE[Kind.LOST]
+            self.gone.setdefault((topic, number), (bool(self._word(chunk, "reason", i)), at))
+
+    def _word(self, chunk: Chunk, column: str, i: int) -> str:
+        code = int(chunk.more[column][i])
+        return "" if code == NONE else str(self.words.orders.words[code])
+
+    def _find(self, promise: str, how: str, *rows: int, values: tuple[str | int, ...] = ()) -> None:
+        self.found.setdefault(promise, Found(promise, how, tuple(self.row(r) for r in rows), values))
+
+    def _deliver(self, chunk: Chunk, rows: Ints) -> None:
+        if not len(rows):
+            return
+        self.deliveries += len(rows)
+        repeated = self._duplicates(chunk, rows)
+        self._count(chunk, rows)
+        if self.order in ORDERED:
+            self._fifo(chunk, rows[chunk.in_order[rows] & ~repeated])
+        if self.order in TOTAL and self.unstamped == NONE and "tags" not in self.found:
+            self._replay(chunk, rows)
+
+    def _duplicates(self, chunk: Chunk, rows: Ints) -> Bools:
+        authors, n = chunk.author[rows], chunk.n[rows]
+        repeated = np.zeros(len(rows), dtype=np.bool_)
+        for author in np.unique(authors):
+            mine = np.flatnonzero(authors == author)
+            repeated[mine] = self.seen.setdefault(int(author), Seen()).repeats(n[mine])
+        if repeated.any() and "no_duplication" not in self.found:
+            i = rows[np.argmax(repeated)]
+            publisher, incarnation = self.words.authors.words[chunk.author[i]]
+            event = f"{publisher}/{incarnation}/{int(chunk.n[i])}"
+            self._find("no_duplication", "twice", chunk.first + int(i), values=(event,))
+        return repeated
+
+    def _count(self, chunk: Chunk, rows: Ints) -> None:
+        topics, numbers = chunk.topic[rows], chunk.more["number"][rows]
+        for topic in np.unique(topics):
+            self.delivered.setdefault(int(topic), Ranges()).add(numbers[topics == topic])
+
+    def _fifo(self, chunk: Chunk, rows: Ints) -> None:
+        if "publisher_fifo" in self.found or not len(rows):
+            return
+        key = chunk.author[rows].astype(np.int64) << 32 | chunk.topic[rows]
+        order = np.argsort(key, kind="stable")
+        key, n, rows = key[order], chunk.n[rows][order], rows[order]
+        starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+        before = np.concatenate(([0], n[:-1]))
+        before_row = np.concatenate(([0], rows[:-1])) + chunk.first
+        for at in starts:
+            before[at], before_row[at] = self.last_n.get(
+                (int(key[at]) >> 32, int(key[at]) & 0xFFFFFFFF), (-1, -1)
+            )
+        for at in np.concatenate((starts[1:], [len(key)])) - 1:
+            self.last_n[int(key[at]) >> 32, int(key[at]) & 0xFFFFFFFF] = (
+                int(n[at]),
+                chunk.first + int(rows[at]),
+            )
+        bad = np.flatnonzero(n < before)
+        if len(bad):
+            at = bad[np.argmin(rows[bad])]
+            self._find("publisher_fifo", "overtaken", int(before_row[at]), chunk.first + int(rows[at]))
+
+    def _replay(self, chunk: Chunk, rows: Ints) -> None:
+        """Run the clock over deliveries of topics that are held."""
+        held = np.zeros(len(self.words.topics) + 1, dtype=np.bool_)
+        held[list(self.clock)] = True
+        if not held[chunk.topic[rows]].all():
+            rows = rows[held[chunk.topic[rows]]]
+            self.is_plain = False
+        rows = self._stamped(chunk, rows)
+        if not len(rows):
+            return
+        entries = {topic: self._entries(chunk, rows, topic) for topic in self.clock}
+        untagged, own, first = chunk.in_order[rows], chunk.topic[rows], chunk.first
+        late = np.zeros(len(rows), dtype=np.bool_)
+        before: dict[int, Ints] = {}
+        for topic, entry in entries.items():
+            before[topic] = self._running(np.where(untagged, entry, ABSENT), self.clock[topic])
+            reached = before[topic][:-1]
+            late |= (entry < reached) & (entry != ABSENT)
+            late |= (entry == reached) & (own == topic)
+        epoch = chunk.more["epoch"][rows].astype(np.int64)
+        epochs = self._running(np.where(untagged, epoch, 0), self.epoch)
+        past = epoch < epochs[:-1]
+        late |= past
+        bad = ~untagged & ~late
+        if self.waits and self.lost:
+            self.is_plain &= not (untagged & late).any()
+        else:
+            bad |= untagged & late
+        if bad.any():
+            i = int(np.argmax(bad))
+            self.checked += i + 1
+            self._explain(chunk, rows, i, entries, before, untagged, epochs if past[i] else None)
+            return
+        self.checked += len(rows)
+        for topic, entry in entries.items():
+            if before[topic][-1] > self.clock[topic]:
+                self.clock[topic] = int(before[topic][-1])
+                at = np.argmax(np.where(untagged, entry, ABSENT))
+                self.raised_by[topic] = first + int(rows[at])
+        if epochs[-1] > self.epoch:
+            self.epoch = int(epochs[-1])
+            self.entered_by = first + int(rows[np.argmax(np.where(untagged, epoch, 0))])
+
+    @staticmethod
+    def _running(values: Ints, start: int) -> Ints:
+        """The largest so far before each value, and after the last."""
+        reached: Ints = np.maximum.accumulate(np.concatenate((np.array([start], dtype=np.int64), values)))
+        return reached
+
+    def _stamped(self, chunk: Chunk, rows: Ints) -> Ints:
+        """The rows up to the first one without a stamp that names its own topic."""
+        layouts = [topics_of(layout) for layout in self.words.layouts.words]
+        names = np.zeros((len(layouts) + 1, len(self.words.topics) + 1), dtype=np.bool_)
+        for code, topics in enumerate(layouts):
+            names[code, [self.words.topics.code(t) for t in topics if self.words.topics.find(t) != NONE]] = (
+                True
+            )
+        named = names[chunk.more["layout"][rows], chunk.topic[rows]]
+        if named.all():
+            return rows
+        end = int(np.argmin(named))
+        self.unstamped = chunk.first + int(rows[end])
+        return rows[:end]
+
+    def _entries(self, chunk: Chunk, rows: Ints, topic: int) -> Ints:
+        """What each row's stamp says about a topic."""
+        layouts, starts = chunk.more["layout"][rows], chunk.more["stamp_at"][rows]
+        name = self.words.topics.words[topic]
+        entries = np.full(len(rows), ABSENT, dtype=np.int64)
+        for layout in np.unique(layouts):
+            topics = topics_of(self.words.layouts.words[layout])
+            if name in topics:
+                of_layout = layouts == layout
+                entries[of_layout] = chunk.more["stamp"][starts[of_layout] + topics.index(name)]
+        return entries
+
+    def _explain(
+        self,
+        chunk: Chunk,
+        rows: Ints,
+        i: int,
+        entries: dict[int, Ints],
+        before: dict[int, Ints],
+        untagged: Bools,
+        epochs: Ints | None,
+    ) -> None:
+        at = chunk.first + int(rows[i])
+        if not untagged[i]:
+            self._find("tags", "undeserved_tag", at)
+        elif epochs is not None:
+            epoch = np.where(untagged, chunk.more["epoch"][rows], 0)
+            raised = np.flatnonzero(epoch[:i] == epochs[i])
+            by = (
+                chunk.first + int(rows[raised[0]])
+                if len(raised) and epochs[i] > self.epoch
+                else self.entered_by
+            )
+            self._find("tags", "missing_epoch_tag", at, by)
+        else:
+            own = int(chunk.topic[rows[i]])
+            for topic in sorted(entries, key=lambda t: str(self.words.topics.words[t])):
+                carried, reached = int(entries[topic][i]), int(before[topic][i])
+                if carried != ABSENT and (carried < reached or (carried == reached and topic == own)):
+                    raised = np.flatnonzero(np.where(untagged, entries[topic], ABSENT)[:i] == reached)
+                    inside = len(raised) and reached > self.clock[topic]
+                    by = chunk.first + int(rows[raised[0]]) if inside else self.raised_by[topic]
+                    name = str(self.words.topics.words[topic])
+                    self._find("tags", "missing_tag", at, by, values=(name, carried, reached))
+                    return

@@ -1,0 +1,182 @@
+"""Do all who saw an event saw it with the same number, id and stamp? Asked of 4,096 numbers at a time.
+
+For each topic and block of numbers, the 64-bit hashes of (number, id, stamp) are added up: the sum does not
+depend on the order of the rows. Who has the same count and the same sum as the sequencer has seen the same; only
+blocks that differ are compared row by row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono.journal.schema import topics_of
+from unisono.pipeline.columns import NONE, Bools, Chunk, Ints, Vocabulary
+from unisono.pipeline.findings import Row
+
+BLOCK = 4096
+Hashes: TypeAlias = NDArray[np.uint64]
+
+
+class Block(NamedTuple):
+    """Numbers `at * BLOCK` up to the next block, of one topic."""
+
+    topic: str
+    at: int
+
+
+class Sum(NamedTuple):
+    """How many rows of a block there are and what their hashes add up to."""
+
+    rows: int
+    hashes: int
+
+
+class Copies(NamedTuple):
+    """Rows of one life about one topic: the number, the hash and the place of each."""
+
+    topic: str
+    life: str
+    numbers: Ints
+    hashes: Hashes
+    places: Ints
+
+
+def factor(word: str) -> int:
+    """An odd 64-bit number that stands for a word, the same on every machine."""
+    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest()) | 1
+
+
+def hashes(chunk: Chunk, rows: Ints, words: Vocabulary) -> Hashes:
+    """The hash of number, id and stamp of each row, all of which have a stamp."""
+    with np.errstate(over="ignore"):
+        authors = np.array([factor(f"{p}/{i}") for p, i in words.authors.words] or [0], dtype=np.uint64)
+        total: Hashes = authors[chunk.author[rows]] * (chunk.n[rows].astype(np.uint64) * _N + _ONE)
+        total += chunk.more["number"][rows].astype(np.uint64) * _NUMBER
+        layouts, starts = chunk.more["layout"][rows], chunk.more["stamp_at"][rows]
+        for layout in np.unique(layouts):
+            of_layout = layouts == layout
+            topics = topics_of(words.layouts.words[layout])
+            factors = np.array([factor(t) for t in topics], dtype=np.uint64)
+            matrix = _matrix(chunk.more["stamp"], starts[of_layout], len(topics))
+            total[of_layout] += _sums(matrix, factors)
+        total ^= total >> _HALF
+        total *= _MIX
+        total ^= total >> _HALF
+    return total
+
+
+class Book:
+    """The sums of one subscription, or of all that was sequenced in one life."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Block, Sum] = {}
+
+    def feed(self, chunk: Chunk, rows: Ints, words: Vocabulary) -> None:
+        """Add the rows that have a stamp."""
+        rows = stamped(chunk, rows)
+        if not len(rows):
+            return
+        number = chunk.more["number"][rows]
+        key = chunk.topic[rows].astype(np.int64) << 40 | number // BLOCK
+        order = np.argsort(key, kind="stable")
+        key, values = key[order], hashes(chunk, rows, words)[order]
+        starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+        counts = np.diff(np.concatenate((starts, [len(key)])))
+        sums = np.add.reduceat(values, starts)
+        for k, count, total in zip(key[starts].tolist(), counts.tolist(), sums.tolist(), strict=True):
+            block = Block(words.topics.words[k >> 40], k & ((1 << 40) - 1))
+            before = self.sums.get(block, Sum(0, 0))
+            self.sums[block] = Sum(before.rows + count, (before.hashes + total) % (1 << 64))
+
+
+def stamped(chunk: Chunk, rows: Ints) -> Ints:
+    """Those of `rows` that are about a numbered event with a stamp."""
+    keep: Bools = (chunk.more["layout"][rows] != NONE) & (chunk.author[rows] != NONE)
+    keep &= chunk.more["number"][rows] > 0
+    return rows if keep.all() else rows[keep]
+
+
+def suspects(sequenced: Iterable[Book], seen: Iterable[Book]) -> set[Block]:
+    """The blocks in which somebody's sum is not that of the sequencer, or of most others where none is recorded."""
+    truth: dict[Block, Sum] = {}
+    for book in sequenced:
+        for block, (rows, total) in book.sums.items():
+            before = truth.get(block, Sum(0, 0))
+            truth[block] = Sum(before.rows + rows, (before.hashes + total) % (1 << 64))
+    found: set[Block] = set()
+    for book in seen:
+        for block, mine in book.sums.items():
+            if truth.setdefault(block, mine) != mine:
+                found.add(block)
+    return found
+
+
+def copies(chunk: Chunk, rows: Ints, words: Vocabulary, life: str, blocks: set[Block]) -> list[Copies]:
+    """The rows that lie in one of `blocks`."""
+    rows = stamped(chunk, rows)
+    index = chunk.more["number"][rows] // BLOCK
+    found = []
+    for topic in {block.topic for block in blocks}:
+        wanted = [block.at for block in blocks if block.topic == topic]
+        mine = rows[(chunk.topic[rows] == words.topics.find(topic)) & np.isin(index, wanted)]
+        if len(mine):
+            number, hashed = chunk.more["number"][mine], hashes(chunk, mine, words)
+            found.append(Copies(topic, life, number, hashed, mine + chunk.first))
+    return found
+
+
+def disagreement(all_copies: Iterable[Copies]) -> tuple[Row, Row] | None:
+    """Two rows of one topic and number that differ: one that is rare, and one of the others."""
+    by_topic: dict[str, list[Copies]] = defaultdict(list)
+    for part in all_copies:
+        by_topic[part.topic].append(part)
+    for topic in sorted(by_topic):
+        parts = by_topic[topic]
+        numbers = np.concatenate([p.numbers for p in parts])
+        hashed = np.concatenate([p.hashes for p in parts])
+        order = np.lexsort((hashed, numbers))
+        same = numbers[order][1:] == numbers[order][:-1]
+        differ = np.flatnonzero(same & (hashed[order][1:] != hashed[order][:-1]))
+        if len(differ):
+            mine = np.flatnonzero(numbers == numbers[order][differ[0]])
+            values, first, counts = np.unique(hashed[mine], return_index=True, return_counts=True)
+            rare, common = mine[first[np.argmin(counts)]], mine[first[np.argmax(counts)]]
+            if len(values) > 1 and rare == common:
+                common = mine[first[1]] if rare == mine[first[0]] else mine[first[0]]
+            return _place(parts, int(rare)), _place(parts, int(common))
+    return None
+
+
+def _place(parts: list[Copies], at: int) -> Row:
+    for part in parts:
+        if at < len(part.numbers):
+            return Row(part.life, int(part.places[at]))
+        at -= len(part.numbers)
+    raise IndexError(at)
+
+
+def _matrix(values: Ints, starts: Ints, width: int) -> Ints:
+    """The stamps that begin at `starts`, as rows."""
+    first, last = int(starts[0]), int(starts[-1])
+    if last - first == (len(starts) - 1) * width:  # nothing between them: a view is enough
+        return values[first : last + width].reshape(len(starts), width)
+    found: Ints = values[starts[:, None] + np.arange(width)]
+    return found
+
+
+def _sums(matrix: Ints, factors: Hashes) -> Hashes:
+    total = np.zeros(len(matrix), dtype=np.uint64)
+    unsigned = matrix.view(np.uint64)
+    for column, by in enumerate(factors):
+        total += unsigned[:, column] * by
+    return total
+
+
+_N, _NUMBER, _MIX = (np.uint64(factor(w)) for w in ("unisono.n", "unisono.number", "unisono.mix"))
+_ONE, _HALF = np.uint64(1), np.uint64(32)

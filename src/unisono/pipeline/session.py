@@ -1,0 +1,126 @@
+"""A Spark session that starts fast, is quiet, has bounds, and whose failures are sentences."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unisono.model.errors import ConfigError, UnisonoError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_MEMORY = "1g"  # of the JVM: it plans and passes results on, the work is done by Python workers
+CONNECT_S_MAX = 3.0
+_MASTER = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?|yarn|k8s://.+|spark://[^\s:]+:\d+(,[^\s:]+:\d+)*")
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+}
+
+
+def open_session(master: str = "local[*]", remote: str = "") -> SparkSession:
+    """The Spark session of this process: on this machine, on a cluster's master, or at a Spark Connect URL."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ConfigError("the pipeline needs Spark; install it with: pip install 'unisono[spark]'") from None
+    builder = SparkSession.builder.appName("unisono")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if remote:
+        if not remote.startswith("sc://"):
+            raise ConfigError(f"'{remote}' is no Spark Connect URL; it looks like sc://host:15002")
+        _reach(remote.removeprefix("sc://").split("/")[0].split(";")[0], 15002, remote)
+        builder = builder.remote(remote)
+    else:
+        _check_master(master)
+        _check_java()
+        builder = builder.master(master)
+        for key, value in SETTINGS.items():
+            builder = builder.config(key, value)
+        if master.startswith("local"):
+            builder = builder.config("spark.driver.host", "127.0.0.1").config(
+                "spark.driver.bindAddress", "127.0.0.1"
+            )
+    with explained(f"Spark did not start at '{remote or master}'"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turns what Spark, Java or the disk raises into one sentence that says what to do."""
+    try:
+        yield
+    except UnisonoError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{what}: {_advice(error)}") from error
+    except Exception as error:
+        raise ConfigError(f"{what}: {_advice(error)}") from error
+
+
+def _advice(error: BaseException) -> str:
+    text = str(error)
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full or "No space left on device" in text:
+        return "the disk is full; make room, or set TMPDIR and --lake to a disk that has some"
+    if isinstance(error, PermissionError) or "Permission denied" in text:
+        return f"{_gist(text)}; choose a folder you may write to"
+    if "Master URL" in text or "MasterURL" in text:
+        return f"{_gist(text)}; use local[*], spark://host:7077, yarn or k8s://…"
+    if "OutOfMemoryError" in text or isinstance(error, MemoryError):
+        return "memory ran out; give Spark a machine with more, or fewer cores: --master 'local[1]'"
+    return _gist(text) or type(error).__name__
+
+
+def _gist(text: str) -> str:
+    """The line of a long trace that says what happened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"(Error|Exception): ", line)]
+    return (telling[-1] if telling else lines[0] if lines else "")[:300]
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise ConfigError(
+            f"JAVA_HOME is '{home}', but there is no Java; point it to Java 17 or newer, or unset it"
+        )
+    if not home and shutil.which("java") is None:
+        raise ConfigError(
+            "Spark needs Java 17 or newer and none was found; install one (for example: apt install "
+            "openjdk-17-jre-headless), or set JAVA_HOME"
+        )
+
+
+def _check_master(master: str) -> None:
+    if not _MASTER.fullmatch(master):
+        raise ConfigError(f"'{master}' is no Spark master; use local[*], spark://host:7077, yarn or k8s://…")
+    if master.startswith("spark://"):
+        _reach(master.removeprefix("spark://").split(",")[0], 7077, master)
+
+
+def _reach(address: str, port: int, url: str) -> None:
+    """Spark itself tries for minutes to reach a master that is not there."""
+    host, _, given = address.partition(":")
+    try:
+        socket.create_connection((host, int(given or port)), CONNECT_S_MAX).close()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"nothing answers at '{url}' ({error}); check the address, or leave it out to run here"
+        ) from None

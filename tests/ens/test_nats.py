@@ -1,5 +1,7 @@
 """NATS core and JetStream pass the contract against a real server, and survive what happens to servers."""
 
+import dataclasses
+
 import pytest
 
 from unisono.ens.registry import open_service
@@ -22,7 +24,10 @@ class NatsContract(EnsContract):
         self.url = server.url + self.options
 
     def make_service(self):
-        return open_service(self.url)
+        service = open_service(self.url)
+        # While nothing fails, nothing is lost either, whatever is promised: hold it to that.
+        service._capabilities = dataclasses.replace(service.capabilities, reliable=True)
+        return service
 
 
 class TestCore(NatsContract):

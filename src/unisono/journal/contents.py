@@ -128,7 +128,7 @@ def _missing(life: list[Segment]) -> Iterator[Problem]:
     """What the segments of one life do not hold."""
     folder, end = life[0].path.parent, life[-1].label
     who = f"process '{end.process}' (life {end.life})"
-    newest = number = dropped = holes = 0
+    newest = number = holes = 0
     for segment in life:
         label, hole = segment.label, segment.last_seq - newest - segment.rows if segment.rows else 0
         if label.number > number:
@@ -142,25 +142,25 @@ def _missing(life: list[Segment]) -> Iterator[Problem]:
                 "gap", folder, f"{who} lacks {names}: what it did after seq {newest}{until} is missing"
             )
         elif hole > 0:
-            reason = ": the disk was too slow or full" if label.dropped > dropped else ""
+            reason = ": the disk was too slow or full" if label.dropped > holes else ""
             yield Problem(
                 "gap",
                 segment.path,
                 f"{who} lacks {hole} rows after seq {newest} and before seq {segment.last_seq}{reason}",
             )
         holes += hole
-        newest, number, dropped = max(newest, segment.last_seq), label.number + 1, label.dropped
+        newest, number = max(newest, segment.last_seq), label.number + 1
     if not end.is_last:
         yield Problem(
             "tail",
             folder,
             f"{who} still runs, or ended in a crash: what it did after seq {newest} may be missing",
         )
-    elif dropped > holes:
+    elif end.dropped > holes:
         yield Problem(
             "gap",
             folder,
-            f"{who} lacks its last {dropped - holes} rows, after seq {newest}: the disk was too slow or full",
+            f"{who} lacks its last {end.dropped - holes} rows, after seq {newest}: the disk was too slow or full",
         )
 
 

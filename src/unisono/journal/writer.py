@@ -146,7 +146,7 @@ class JournalWriter:
         if self._thread.is_alive():
             raise JournalError(f"the journal in '{self.folder}' was not finished within {timeout:g} s")
         if self.error is not None:
-            raise self.error
+            raise JournalError(f"{self.error}; {self.dropped} rows are lost")
 
     def __enter__(self) -> Self:
         return self
@@ -232,10 +232,10 @@ class JournalWriter:
                 f"cannot write the journal in '{self.folder}': {reason}; make room there, or choose another folder"
             )
             self._changed.notify_all()
-        if not told:
+        if not told and self._on_error is not None:
+            self._on_error(self.error)
+        elif not told:
             log.error("%s", self.error)
-            if self._on_error is not None:
-                self._on_error(self.error)
 
     def _finish(self) -> None:
         """Write what is left, with the mark of a good end on the last segment; give up where it cannot be."""

@@ -219,5 +219,4 @@ class JournalRecorder:
             try:
                 await asyncio.to_thread(writer.close, _CLOSE_S)
             except JournalError as error:
-                if error is not writer.error or writer.dropped:
-                    self._report(error)
+                self._report(error)

@@ -38,11 +38,25 @@ def test_code_paths_named_in_the_docs_exist():
             assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
-def test_the_ticker_desk_agrees(monkeypatch):
-    spec = importlib.util.spec_from_file_location("ticker_desk", ROOT / "examples" / "ticker_desk.py")
+def example(name, monkeypatch):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "ticker_desk", module)
+    monkeypatch.setitem(sys.modules, name, module)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_the_ticker_desk_agrees(monkeypatch):
+    module = example("ticker_desk", monkeypatch)
     first, second = asyncio.run(module.main(seed=3, count=300))
     assert first == second
     assert first
+
+
+def test_the_regions_agree_while_players_walk(monkeypatch):
+    module = example("game_regions", monkeypatch)
+    first, second, walked = asyncio.run(module.main(seed=3, count=300))
+    assert first == second
+    assert len(first) == 300
+    assert walked
+    assert module.agrees(walked, first)

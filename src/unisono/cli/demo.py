@@ -230,7 +230,8 @@ def _table(scene: Scene) -> Table:
     table = Table(
         title=f"{scene.published} events on {len(TOPICS)} topics; who finds “a, then b, then c”?",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),  # ten figures a line, in 80 columns
+        padding=(0, 0),  # nine figures a line, in 80 columns
+        pad_edge=False,
     )
     table.add_column("subscribed with", no_wrap=True)
     for column in ("heard", "tagged", *DETECTORS, "both", WANDERER, "joins,\nleaves", "p50, p99\nms"):
@@ -254,7 +255,7 @@ def _table(scene: Scene) -> Table:
 
 def _share(share: float) -> str:
     colour = "green" if share == 1.0 else "yellow" if share > 0.8 else "red"
-    return f"[{colour}]{share:.1%}[/]"
+    return f"[{colour}]{share:.1%}[/]" if share < 1.0 else f"[{colour}]100%[/]"
 
 
 def _start(work: Coroutine[Any, Any, None]) -> None:

@@ -1,10 +1,13 @@
 """A subscription that changes while events flow."""
 
+import pytest
+
 from unisono.engines.effects import Admit, Deliver, Ignore, Listen, Send
-from unisono.engines.inputs import Change, Controlled, Notified, Received, Tick
+from unisono.engines.inputs import Change, Controlled, Lost, Notified, Received, Tick
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.model.errors import LeaseError
 from unisono.model.frames import (
     EpochNotice,
     Join,
@@ -169,8 +172,9 @@ def test_who_never_waits_tags_what_comes_from_an_epoch_that_is_over():
     one = member(TAG)
     one.handle(Change(add=("A", "B")), 0.0)
     joined(one, 1, {"A": 0, "B": 0})
-    (late,) = one.handle(Notified(event("B", {"B": 2}, epoch=1)), 0.0)
-    assert late.in_order
+    one.handle(Notified(EpochNotice(1, {"A": 1, "B": 1})), 0.0)
+    (first,) = one.handle(Notified(event("B", {"B": 2}, epoch=1)), 0.0)
+    assert first.in_order
     (late,) = one.handle(Notified(event("A", {"A": 1}, epoch=0)), 0.0)
     assert not late.in_order
 
@@ -182,3 +186,46 @@ def test_a_new_epoch_starts_with_what_is_held_then():
     one.handle(Change(remove=("B",)), 0.0)
     one.handle(Notified(EpochNotice(1, {"A": 0, "B": 0, "C": 0})), 0.0)
     assert one.held == {"A"}
+
+
+def test_who_never_waits_tags_what_comes_from_an_epoch_it_was_not_told_of():
+    """The notice might say that we are gone, and that nothing is ordered for us any more."""
+    one = member(TAG)
+    one.handle(Change(add=("A", "B")), 0.0)
+    joined(one, 1, {"A": 0, "B": 0})
+    (early,) = one.handle(Notified(event("B", {"B": 2}, epoch=1)), 0.0)
+    assert not early.in_order
+    assert one.next_timer() is not None, "it asks for the notice"
+
+
+@pytest.mark.parametrize("settings", [WAIT, TAG])
+def test_an_epoch_that_began_without_us_ends_the_subscription(settings):
+    one = member(settings)
+    one.handle(Change(add=("A",)), 0.0)
+    joined(one, 1, {"A": 0})
+    (fail,) = one.handle(Notified(EpochNotice(1, {"A": 0}, {}, gone=("s",))), 0.0)
+    assert isinstance(fail.error, LeaseError)
+    assert one.handle(Notified(event("A", {"A": 1}, epoch=1)), 0.0) == [], "and nothing is said after that"
+
+
+def test_a_newcomer_does_not_mind_that_it_was_gone_before():
+    one = member()
+    one.handle(Change(add=("A",)), 0.0)
+    assert one.handle(Notified(EpochNotice(1, {"A": 0}, {}, gone=("s",))), 0.0) == []
+
+
+def test_a_topic_wanted_left_and_wanted_again_while_another_is_joined_is_joined_once():
+    one = member()
+    one.handle(Change(add=("A",)), 0.0)
+    one.handle(Change(add=("B",)), 0.0)
+    one.handle(Change(remove=("B",)), 0.0)
+    one.handle(Change(add=("B",)), 0.0)
+    joined(one, 1, {"A": 0})
+    assert joined(one, 2, {"A": 0, "B": 3}) == [Admit({"B": 3})]
+    assert not one.new
+
+
+def test_what_a_former_life_of_a_node_was_asked_is_asked_again():
+    one = member()
+    one.handle(Change(add=("A",)), 0.0)
+    assert one.handle(Lost("N1", ()), 0.1) == [Send("N1", Routed("A", join(1, ("A",), ("A",), ())))]

@@ -1,7 +1,7 @@
 """A node: what is stored before what is told, and how it goes from one epoch to the next."""
 
 from unisono.engines.effects import Announce, Append, Decide, Look, Read, Send
-from unisono.engines.inputs import Appended, Controlled, ReadBack, Received, Suspected, Tick
+from unisono.engines.inputs import Appended, Controlled, Lost, ReadBack, Received, Suspected, Tick
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.node import ManagerNode
@@ -239,3 +239,65 @@ def test_requests_are_passed_on_to_the_leader():
     assert node("N2", APART).handle(Received("s", Replan(0, ("A", "B"))), 0.0) == [
         Send("N1", Replan(0, ("A", "B")))
     ]
+
+
+def test_a_restarted_node_never_resumes_the_epoch_it_finds():
+    """Its earlier life has given out numbers that no lane of ours need show: they may be under way elsewhere."""
+    one = ManagerNode("N1", NodeSettings(), restarted=True)
+    (decide,) = one.handle(Controlled(TOGETHER), 0.0)
+    assert decide.control.epoch == 1
+    assert one.handle(create("A"), 0.0) == []
+    assert decide in one.handle(Tick(), one.next_timer()), "asked for again until it is done"
+    active = decide.control.active(PLAN)
+    reads = one.handle(Controlled(active), 2.0)
+    assert [type(read) for read in reads] == [Read]
+
+
+def test_a_restarted_node_serves_an_epoch_that_began_after_it_did():
+    one = ManagerNode("N1", NodeSettings(), restarted=True)
+    sealing = TOGETHER.sealing("N2", Intent("line", ("A", "B")))
+    one.handle(Controlled(sealing), 0.0)
+    assert one.handle(Controlled(sealing.active(PLAN)), 0.0) == [Read("N1")]
+
+
+def test_a_node_without_a_control_record_drops_what_its_former_life_was_told():
+    one = ManagerNode("N1", NodeSettings(), restarted=True)
+    assert one.handle(Received("N2", Prepared(1, "N2")), 0.0) == []
+    assert one.handle(Received("s", Replan(0, ("A",))), 0.0) == []
+
+
+def test_what_another_node_never_heard_ends_the_epoch():
+    """A hole in a chain can only be closed by the next epoch, and nothing may pass it by meanwhile."""
+    one = node("N2", APART)
+    (send,) = one.handle(create("B"), 0.0)
+    assert isinstance(send.message.message, Fill)
+    (decide,) = one.handle(Lost("N1", (send.message,)), 0.0)
+    assert decide == Decide(APART.sealing("N2", Intent("line", ("A", "B")), alive=("N2",)))
+    assert one.handle(create("B", 2), 0.0) == []
+
+
+def test_what_was_lost_of_an_earlier_epoch_does_not_matter():
+    one = node("N2", APART)
+    old = Routed("A", Fill(publication("B"), -1, {"B": 1}, ("A",), ()))
+    assert one.handle(Lost("N1", (old,)), 0.0) == []
+
+
+def test_what_would_end_in_another_lane_waits_for_what_is_under_way():
+    """Otherwise a takeover could lose the event before and keep the one after it."""
+    plan = next_plan(Intent("line", ("A", "B")), (), threshold=2, epoch=0)
+    one = node("N2", first_control(plan, {"A": "N1", "B": "N2"}, ["N1", "N2"]))
+    (append,) = one.handle(create("B"), 0.0)
+    for subscriber in "rs":
+        registration = Registration(subscriber, 1, ("A", "B"))
+        one.handle(Received(subscriber, Routed("B", Join(registration, ("A", "B"), 0, {}, ("A",)))), 0.0)
+    assert one.handle(create("B", 2), 0.0) == []
+    effects = stored(one, append, 1)
+    assert [e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Routed)] == ["N1"]
+
+
+def test_what_follows_an_event_nobody_knows_is_not_numbered_before_it():
+    one = node()
+    after = Received("p", Routed("A", Create(publication("A", 2), 1, after=1)))
+    assert one.handle(after, 0.0) == []
+    assert one.handle(create("A", 1), 0.0) != []
+    assert one.handle(after, 0.0) != []

@@ -35,6 +35,13 @@ class ClosedError(UnisonoError, RuntimeError):
     """The bus or the subscription is closed."""
 
 
+class LeaseError(UnisonoError):
+    """A subscription was not heard of for so long that the others went on without it."""
+
+    def __init__(self, subscription: str, epoch: int) -> None:
+        super().__init__(f"subscription '{subscription}' was silent for too long: epoch {epoch} began without it")
+
+
 class GapError(UnisonoError):
     """A subscription with on_gap="fail" met a gap it could not close."""
 

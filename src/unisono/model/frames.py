@@ -221,6 +221,7 @@ class EpochNotice(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     epoch: int
     numbers: Entries
     voids: dict[str, tuple[tuple[int, int], ...]] = {}  # topic -> ranges of numbers that do not exist
+    gone: tuple[str, ...] = ()  # subscribers whose leases ran out: nothing is ordered for them any more
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nack"):

@@ -77,17 +77,20 @@ def recover(
             else:
                 _raise(numbers, record.reached)
                 _register(registered, record.registration)
+    gone: list[str] = []
     for report in reports:
         known = registered.get(report.subscriber)
         if known is not None and known.version <= report.version:
             registered[report.subscriber] = report
+            if known.topics and not report.topics:
+                gone.append(report.subscriber)
     voids = {
         topic: ranges
         for topic in sorted(numbers)
         if (ranges := _holes(base.get(topic, 0), numbers[topic], own.get(topic, set())))
     }
     return Recovery(
-        EpochNotice(epoch, numbers, voids),
+        EpochNotice(epoch, numbers, voids, tuple(sorted(gone))),
         tuple(registered[s] for s in sorted(registered) if registered[s].topics),
         tuple(s for life in list(seen)[-LIVES_MAX:] for s in seen[life].values()),
     )

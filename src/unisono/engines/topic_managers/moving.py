@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from unisono.engines.effects import Effect
+from unisono.engines.effects import Effect, Fail
 from unisono.engines.inputs import Input, Notified
 from unisono.engines.topic_managers.epochs import Epochs
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.model.errors import LeaseError
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 
-EPOCH, JOIN = "the next epoch", "the join under way"  # what an event may wait for beside a topic, which has no spaces
+EPOCH, JOIN = (
+    "the next epoch",
+    "the join under way",
+)  # what an event may wait for beside a topic, which has no spaces
 
 
 class MovingSubscriber(Subscriber):
@@ -83,10 +87,19 @@ class MovingSubscriber(Subscriber):
         elif len(early) < self.settings.hold_max:
             early.append(event)
 
+    def _take_bounded(self, event: Stamped, now: float) -> None:
+        if not self.room or event.epoch <= self.epoch or self._is_told_of(event.epoch):
+            super()._take_bounded(event, now)
+            return
+        self.held.put(event, now)  # the notice of its epoch may still come in time
+        while len(self.held) > self.room:
+            self._force(self.held.oldest_first_in_order())
+
     def _take_repair(self, repair: Repair, now: float) -> None:
         for notice in repair.epochs:
             self._learn_epoch(notice)
-        super()._take_repair(repair, now)
+        if not self.failed:
+            super()._take_repair(repair, now)
 
     def _nack(self, topic: str) -> Nack | None:
         numbers = self._holes(topic)
@@ -101,8 +114,16 @@ class MovingSubscriber(Subscriber):
         return True
 
     def is_clean(self, event: Stamped) -> bool:
-        """Whether it may be delivered untagged: not if a later epoch has been heard of from its like."""
-        return event.epoch >= self.epoch and super().is_clean(event)
+        """Whether it may be delivered untagged: not if a later epoch has been heard of from its like.
+
+        Nor before the notices up to its epoch are here: one of them may say that we are gone.
+        """
+        if event.epoch != self.epoch and not self._is_told_of(event.epoch):
+            return False
+        return super().is_clean(event)
+
+    def _is_told_of(self, epoch: int) -> bool:
+        return self.epoch < epoch <= self.epochs.newest(self.epoch)
 
     def blocker(self, event: Stamped) -> str | None:
         """What an event must wait for, if anything: a topic, a join, or an epoch."""
@@ -128,7 +149,11 @@ class MovingSubscriber(Subscriber):
 
     def _learn_epoch(self, notice: EpochNotice) -> None:
         """An epoch has begun somewhere: its voids leave no gap, and we enter it once all before it is behind us."""
-        if (notice.epoch <= self.epoch and self.exact) or not self.epochs.add(notice):
+        if self.failed or (notice.epoch <= self.epoch and self.exact) or not self.epochs.add(notice):
+            return
+        if self.name in notice.gone and notice.epoch > self.epoch and self.clock:
+            self.failed = True
+            self._out.append(Fail(LeaseError(self.name, notice.epoch)))
             return
         for topic in list(self.clock):
             self._skip_voids(topic, notice)
@@ -168,7 +193,7 @@ class MovingSubscriber(Subscriber):
     def _hear_of(self, epoch: int, topic: str, now: float) -> None:
         """Somebody is in this epoch: ask about it if we were not told."""
         self.epochs.hear_of(epoch)
-        if self.settings.repair and topic in self.clock and self.epochs.lacks(self.epoch):
+        if topic in self.clock and self.epochs.lacks(self.epoch):
             self.missing.ask(topic, now)
 
     def _settle(self) -> list[Effect]:

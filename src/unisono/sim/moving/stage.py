@@ -9,6 +9,7 @@ from unisono.engines import effects as fx
 from unisono.engines.inputs import Input, Publish
 from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
 from unisono.engines.takeover.control import Control
+from unisono.model.errors import LeaseError, UnisonoError
 from unisono.model.frames import Entries, Notification, Sequenced, Stamped
 from unisono.sim.kernel import Kernel
 from unisono.sim.moving.cluster import Cluster
@@ -116,7 +117,7 @@ class Stage:
             case fx.Reject(error):
                 self.faults.append(f"{host.address} rejects: {error}")
             case fx.Fail(error):
-                self._fail(host, str(error))
+                self._fail(host, error)
 
     def _transmit(self, host: Host, to: str, packet: Packet) -> None:
         now, process = self.kernel.now, host.process
@@ -161,13 +162,15 @@ class Stage:
             if self.admitted.get(host.address, {}).pop(topic, None) is not None:
                 self.recorder.unsubscribed(host.address, topic, self.kernel.now, "left")
 
-    def _fail(self, host: Host, why: str) -> None:
+    def _fail(self, host: Host, error: UnisonoError) -> None:
         spec = self.cluster.specs.get(host.process.name)
-        if spec is None or spec.settings.on_gap != "fail":
-            self.faults.append(f"{host.address} fails: {why}")
+        if isinstance(error, LeaseError):
+            self.facts["leases run out"] += 1
+        elif spec is None or spec.settings.on_gap != "fail":
+            self.faults.append(f"{host.address} fails: {error}")
             return
         self.facts["failed subscriptions"] += 1
-        self._stop(host.process, why)
+        self._stop(host.process, str(error))
 
     def _publish(self, host: Host, topics: tuple[str, ...]) -> None:
         now = self.kernel.now

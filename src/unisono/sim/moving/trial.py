@@ -42,7 +42,7 @@ def try_moving(world: MovingWorld, makers: Makers = HONEST, *, traces: bool = Fa
 def traits(world: MovingWorld, ending: Ending) -> list[str]:
     """What was special about a world, and what really happened in it."""
     happened = ("crashes", "takeovers", "partitions", "pauses", "re-ranks", "swaps", "epochs")
-    facts = [name for name in (*happened, "failed subscriptions") if ending.facts[name]]
+    facts = [name for name in (*happened, "failed subscriptions", "leases run out") if ending.facts[name]]
     if _churned(ending.records):
         facts.append("churn during publication")
     return [*world.traits(), *facts]

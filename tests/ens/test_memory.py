@@ -239,3 +239,79 @@ def test_a_service_that_nobody_uses_is_forgotten():
     service = asyncio.run(main())
     gc.collect()
     assert service() is None
+
+
+# Patterns, and interests that change.
+
+
+def publish(service, *topics):
+    """A frame on each topic, which names it."""
+    for topic in topics:
+        service.publish((topic,), topic)
+
+
+def test_a_pattern_hears_what_it_stands_for_and_each_frame_once():
+    async def main():
+        service, got = MemoryService(), []
+        await service.connect()
+        interest = await service.subscribe(frozenset({"a.*", "a.>", "a.b", "c"}), got.append)
+        publish(service, "a", "a.b", "a.b.c", "c", "d.b")
+        assert got == ["a.b", "a.b.c", "c"]
+        service.publish(("a.b", "c", "a.x"), "many")
+        assert got[3:] == ["many"]
+        await service.unsubscribe(interest)
+        publish(service, "a.b", "c")
+        assert len(got) == 4
+        assert not service._by_topic
+        assert not service._by_pattern
+
+    asyncio.run(main())
+
+
+def test_a_changed_interest_misses_and_doubles_nothing():
+    async def main():
+        service, got = MemoryService(), []
+        await service.connect()
+        interest = await service.subscribe(frozenset({"stays", "goes"}), got.append)
+        await service.change(interest, frozenset({"stays", "new", "p.*"}))
+        assert interest.topics == {"stays", "new", "p.*"}
+        publish(service, "stays", "goes", "new", "p.x")
+        assert got == ["stays", "new", "p.x"]
+        await service.change(interest, frozenset({"stays"}))
+        publish(service, "stays", "p.x")
+        assert got == ["stays", "new", "p.x", "stays"]
+        await service.unsubscribe(interest)
+        await service.change(interest, frozenset({"stays"}))  # too late
+        publish(service, "stays")
+        assert len(got) == 4
+
+    asyncio.run(main())
+
+
+def test_what_is_under_way_survives_a_change():
+    async def main():
+        service, got = MemoryService(Misbehaviour(jitter_ms=5)), []
+        await service.connect()
+        interest = await service.subscribe(frozenset({"a", "b"}), got.append)
+        publish(service, *["a", "b"] * 10)
+        await service.change(interest, frozenset({"a", "c"}))
+        await service.flush()
+        assert got.count("a") == 10
+
+    asyncio.run(main())
+
+
+def test_which_patterns_a_topic_matches_is_remembered_for_so_many(monkeypatch):
+    monkeypatch.setattr("unisono.ens.memory.MATCHED_TOPICS_MAX", 10)
+
+    async def main():
+        service, got = MemoryService(), []
+        await service.connect()
+        interest = await service.subscribe(frozenset({"a.*"}), got.append)
+        publish(service, *(f"a.{n}" for n in range(100)))
+        assert len(got) == 100
+        assert len(service._matched) <= 10
+        await service.unsubscribe(interest)
+        assert not service._matched
+
+    asyncio.run(main())

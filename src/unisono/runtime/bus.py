@@ -23,6 +23,7 @@ from unisono.model.errors import (
 from unisono.model.frames import RAW, Publication, count_topics
 from unisono.model.ids import check_topic
 from unisono.model.payloads import encode
+from unisono.runtime.counts import Counts
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
 from unisono.runtime.hub import Hub, hub_of
 from unisono.runtime.options import check_number, check_topics, make_options
@@ -33,7 +34,6 @@ from unisono.runtime.subscription import Subscription
 F = TypeVar("F", bound=Function)
 PAYLOAD_BYTES_MAX = 1024 * 1024
 ERRORS_KEPT = 100
-TOPICS_TIDY = 4096  # from so many topics on, those that nobody holds are forgotten now and then
 CLOSE_S = 5.0  # how long closing waits for handlers that do not let themselves be cancelled
 
 
@@ -65,9 +65,7 @@ class Bus:
         self._hub: Hub | None = None
         self._incarnation = 0  # which life of this name it is; given when it opens
         self._n = 0
-        self._nth: dict[str, int] = {}  # topic -> how many events were published on it
-        self._nth_floor = 0  # no topic that was forgotten had more
-        self._nth_tidy = TOPICS_TIDY
+        self._nth = Counts()
         self._flights: deque[Flight] = deque()
         self._flight = Flight()  # the one now boarding
         self._waiting = 0  # publications that have not departed
@@ -326,14 +324,11 @@ class Bus:
         return receipt
 
     def _new_topic(self) -> int:
-        """How many events a new topic counts as having had; a good time to forget old ones."""
-        if len(self._nth) >= self._nth_tidy:
+        """How many events a new topic counts as having had."""
+        if self._nth.is_full:
             hub, waiting = self._opened(), self._outbox()
-            gone = [topic for topic in self._nth if not hub.is_held(topic) and not waiting[topic]]
-            # Should one come back, its events must not be taken for those still under way.
-            self._nth_floor = max([self._nth_floor, *(self._nth.pop(topic) for topic in gone)])
-            self._nth_tidy = max(TOPICS_TIDY, 2 * len(self._nth))
-        return self._nth_floor
+            self._nth.forget(lambda topic: not hub.is_held(topic) and not waiting[topic])
+        return self._nth.floor
 
     def _check_extras(
         self, topic: str, id: str | None, headers: Mapping[str, str] | None, deadline: float | None
@@ -403,7 +398,7 @@ class Bus:
         """How many events of each topic this bus has sent; what waits in the outbox has not been."""
         waiting = self._outbox()
         return {
-            f"{topic} {self.name} {self._incarnation}": self._nth.setdefault(topic, self._nth_floor)
+            f"{topic} {self.name} {self._incarnation}": self._nth.setdefault(topic, self._nth.floor)
             - waiting[topic]
             for topic in topics
         }

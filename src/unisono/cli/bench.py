@@ -8,6 +8,7 @@ import resource
 import statistics
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -64,11 +65,17 @@ async def _take_batches(subscription: Subscription, events: int) -> None:
             return
 
 
-async def _seconds(
-    topics: list[str], subscribed: Iterable[list[str]], order: str, events: int, *, batches: bool = False
+async def seconds(
+    topics: list[str],
+    subscribed: Iterable[list[str]],
+    order: str,
+    events: int,
+    *,
+    batches: bool = False,
+    journal: Path | None = None,
 ) -> float:
     """Seconds from the first publish until every subscriber has taken its last event."""
-    bus = connect("memory://")
+    bus = connect("memory://", journal=journal)
     publish, take = (_publish_many, _take_batches) if batches else (_publish, _take)
     async with bus:
         takers, subscriptions = [], []
@@ -94,7 +101,7 @@ def _speed(order: str, events: int, repeats: int, *, batches: bool = False) -> f
     """Median events per second, every subscriber taking all topics."""
     topics = [f"topic.{i}" for i in range(TOPICS)]
     runs = [
-        events / asyncio.run(_seconds(topics, [topics] * SUBSCRIBERS, order, events, batches=batches))
+        events / asyncio.run(seconds(topics, [topics] * SUBSCRIBERS, order, events, batches=batches))
         for _ in range(repeats)
     ]
     return statistics.median(runs)
@@ -104,7 +111,7 @@ def _independent(topics_count: int, events: int, subscriptions: int) -> float:
     """Microseconds per event when no two subscriptions share a topic."""
     topics = [f"topic.{i}" for i in range(topics_count)]
     shares = [topics[i::subscriptions] for i in range(subscriptions)]
-    runs = [asyncio.run(_seconds(topics, shares, "total", events)) for _ in range(3)]
+    runs = [asyncio.run(seconds(topics, shares, "total", events)) for _ in range(3)]
     return statistics.median(runs) / events * 1e6
 
 

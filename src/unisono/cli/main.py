@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from unisono import __version__
-from unisono.cli import bench, demo, lab, pipeline
+from unisono.cli import bench, bench_journal, demo, lab, pipeline, pipeline_plan, rank
 from unisono.cli.output import BAD_INPUT, people
 from unisono.model.errors import UnisonoError
 
@@ -24,7 +24,10 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
+bench.app.command("journal")(bench_journal.journal)
 app.add_typer(pipeline.app, name="pipeline")
+pipeline_plan.register(pipeline.app)
+app.command("rank")(rank.rank)
 
 
 def _show_version(wanted: bool) -> None:

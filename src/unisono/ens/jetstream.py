@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
+from typing import Any
 
 import nats.errors
 from nats.aio.msg import Msg
@@ -45,6 +46,7 @@ class JetStreamService(NatsService):
         self._token = secrets.token_hex(6)  # with its number, the id of a frame
         self._watch: asyncio.Task[None] | None = None
         self._repair = asyncio.Event()  # some reader must be made anew
+        self._outage = asyncio.Event()  # acknowledgements that are under way will not come
 
     @property
     def js(self) -> JetStreamContext:
@@ -121,7 +123,12 @@ class JetStreamService(NatsService):
             if reader is not None:
                 await reader.stop()
 
+    async def _on_disconnected(self) -> None:
+        self._outage.set()
+        await super()._on_disconnected()
+
     async def _on_reconnected(self) -> None:
+        self._outage.clear()
         for reader in self._readers.values():
             reader.is_broken = True  # what it was sent meanwhile went nowhere
         await super()._on_reconnected()
@@ -143,18 +150,22 @@ class JetStreamService(NatsService):
             await self.is_up.wait()
             for source, reader in list(self._readers.items()):
                 if reader.is_broken or loop.time() - reader.heard_at > patience_s:
-                    try:
-                        await reader.restart()
-                        if self._readers.get(source) is not reader:  # it was left meanwhile
-                            await reader.stop()
-                    except NotFoundError:
-                        with suppress(ConnectionError):
-                            await self._ensure_stream()
-                        self._repair.set()
-                    except (nats.errors.Error, APIError) as error:
-                        self.trouble(UnisonoError(f"{self.url} gave no consumer for '{source}' yet: {error}"))
+                    await self._make_anew(source, reader)
             if self._repair.is_set():
                 await asyncio.sleep(self.options.reconnect_wait)
+
+    async def _make_anew(self, source: str, reader: Reader) -> None:
+        try:
+            await reader.restart()
+            if self._readers.get(source) is not reader:  # it was left meanwhile
+                await reader.stop()
+        except (nats.errors.Error, APIError) as error:
+            self.broken(reader)
+            if isinstance(error, NotFoundError):
+                with suppress(ConnectionError):
+                    await self._ensure_stream()
+            elif self.client.is_connected:
+                self.trouble(UnisonoError(f"{self.url} gave no consumer for '{source}' yet: {error}"))
 
     # Publishing.
 
@@ -176,11 +187,14 @@ class JetStreamService(NatsService):
     ) -> None:
         """Wait for what is stored; take it out of the batch; raise OutageError if something is left."""
         if stored:
-            await asyncio.wait(stored, timeout=timeout_s)
+            everything: asyncio.Future[Any] = asyncio.gather(*stored, return_exceptions=True)
+            outage: asyncio.Future[Any] = asyncio.create_task(self._outage.wait())
+            await asyncio.wait([everything, outage], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            outage.cancel()
         done, error = set(), None
         for future, parcel in stored.items():
             if not future.done():
-                future.cancel()
+                future.cancel()  # and `everything` with it
             elif future.exception() is None:
                 done.add(parcel.n)
             else:
@@ -224,7 +238,7 @@ class Reader:
         """Read from now on, or from behind the last frame heard."""
         service, o = self._service, self._service.options
         inbox = service.client.new_inbox()
-        self._next = 1
+        self._next, self.is_broken = 1, False  # its first frames may be here before we hear that it exists
         self._subscription = await service.client.subscribe(
             inbox, cb=self._heard, pending_msgs_limit=o.pending_frames, pending_bytes_limit=o.pending_bytes
         )
@@ -247,10 +261,11 @@ class Reader:
         if is_new:
             assert info.delivered is not None
             self._last = max(self._last, info.delivered.stream_seq)
-        self.is_broken, self.heard_at = False, asyncio.get_running_loop().time()
+        self.heard_at = asyncio.get_running_loop().time()
 
     async def restart(self) -> None:
         """Make the consumer anew, behind the last frame heard; say so if the stream no longer has what follows."""
+        self._consumer = ""  # the old one goes by itself: nobody listens to it any more
         await self.stop()
         service = self._service
         state = (await service.js.stream_info(service.stream)).state

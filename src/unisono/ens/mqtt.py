@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import aiomqtt
 from aiomqtt.exceptions import MqttConnectError
 from msgspec import Meta
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, ConnectFlags, MQTTMessage
+from paho.mqtt.client import ConnectFlags, MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -89,12 +89,12 @@ class MqttService(BrokerService):
     # Connecting.
 
     async def _reach(self) -> None:
-        self._client = _Client(self)
         first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep_connected(first), name=f"{self.url} keeper")
         try:
             await first
         except (aiomqtt.MqttError, OSError, ValueError) as error:
+            await self._keeper
             raise ConnectionError(self._why(error)) from error
 
     def _why(self, error: Exception) -> str:
@@ -111,6 +111,8 @@ class MqttService(BrokerService):
         failures = 0
         while not self._closing.is_set():
             try:
+                if not first.done():
+                    await self._begin()
                 async with self.client:
                     failures = 0
                     await self._resume()
@@ -126,15 +128,28 @@ class MqttService(BrokerService):
                 if 0 <= self.options.max_reconnect < failures:
                     self.give_up(f"{failures} attempts to connect failed, the last one with: {error}")
                     return
+            except Exception as error:  # a bug of ours must not look like silence
+                self.give_up(f"its keeper broke: {error!r}")
+                raise
             if not self._closing.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self.options.reconnect_wait):
                         await self._closing.wait()
 
+    async def _begin(self) -> None:
+        """Forget what an earlier life with our client_id has subscribed to, if it is not made up."""
+        identifier = self.options.client_id or f"{self.options.name or 'unisono'}-{secrets.token_hex(6)}"
+        if self.options.client_id is not None:
+            async with _Client(self, identifier, clean_start=True):
+                pass
+        # Not clean, although it is new: Mosquitto 2.0 writes only sessions to disk that did not begin clean.
+        self._client = _Client(self, identifier, clean_start=False)
+
     async def _resume(self) -> None:
         """Subscribe again, in case the broker has forgotten; harmless if it has not."""
-        for source in self.routes.sources:
-            await self._subscribe(source)
+        for source in list(self._ids):
+            if source in self._ids:  # it may be left meanwhile
+                await self._subscribe(source)
         self.came_up(
             QOS_0_LOSS if self.options.qos == 0 else None if self.client.had_session else SESSION_LOSS
         )
@@ -228,20 +243,20 @@ class MqttService(BrokerService):
 
 
 class _Client(aiomqtt.Client):
-    """The client, with three of its callbacks extended: it hides what they are told, and we need it."""
+    """The client, with some of its callbacks extended: it hides what they are told, and we need it."""
 
-    def __init__(self, service: MqttService) -> None:
+    def __init__(self, service: MqttService, identifier: str, *, clean_start: bool) -> None:
         o, address = service.options, service.address
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.SessionExpiryInterval = o.session_expiry
+        properties.SessionExpiryInterval = 0 if clean_start else o.session_expiry
         super().__init__(
             address.host,
             address.port,
             username=address.user,
             password=address.password,
-            identifier=o.client_id or f"{o.name or 'unisono'}-{secrets.token_hex(6)}",
+            identifier=identifier,
             protocol=aiomqtt.ProtocolVersion.V5,
-            clean_start=MQTT_CLEAN_START_FIRST_ONLY,
+            clean_start=clean_start,
             properties=properties,
             timeout=o.connect_timeout,
             keepalive=o.keepalive,
@@ -271,3 +286,18 @@ class _Client(aiomqtt.Client):
             service = self._service
             service.trouble(UnisonoError(f"{service.url} has refused a frame, it is lost: {reason_code}"))
         super()._on_publish(client, userdata, mid, reason_code, properties)
+
+    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:
+        """Watch the socket at once when we can: a moment later it may be closed, and its number another's."""
+
+        def write() -> None:
+            try:
+                client.loop_write()
+            except Exception as error:
+                if not self._disconnected.done():
+                    self._disconnected.set_exception(error)
+
+        try:
+            asyncio.get_running_loop().add_writer(sock.fileno(), write)
+        except RuntimeError:  # we are in the thread that connects
+            super()._on_socket_register_write(client, userdata, sock)

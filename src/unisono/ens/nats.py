@@ -37,6 +37,7 @@ from unisono.model.errors import ConfigError, SlowConsumerError, UnisonoError
 PORT = 4222
 HEADER_BYTES = 256  # the most that JetStream's headers add to a frame; they count as payload
 CORE_LOSS = "NATS core keeps nothing: what was published or under way meanwhile may be lost"
+LOST = (OSError, nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, nats.errors.FlushTimeoutError)
 
 
 class NatsOptions(BrokerOptions, frozen=True, kw_only=True):
@@ -164,7 +165,7 @@ class NatsService(BrokerService):
                 ) from error  # out of Client.connect, which would go on
         elif isinstance(error, nats.errors.SlowConsumerError):
             self._dropped(error.subject)
-        elif self.client.is_connected:
+        elif self.client.is_connected and not isinstance(error, LOST):  # that is reported when it is over
             self.trouble(UnisonoError(f"{self.url}: {error}"))
 
     async def _on_disconnected(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
+from socket import gaierror
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -18,7 +19,6 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from unisono.ens.broker import BrokerService
 from unisono.ens.names import check_prefix
@@ -116,11 +116,13 @@ class RedisService(BrokerService):
             raise
 
     def _why(self, error: BaseException) -> str:
-        text = f"{error} {error.__cause__ or ''}"
+        text = " ".join(str(e) for e in _chain(error))
         if isinstance(error, AuthenticationError) or "NOAUTH" in text or "WRONGPASS" in text:
             who = f"user '{self.address.user or 'default'}' with this password"
             return f"the Redis server at {self.address} does not admit {who}; check user:password@ in the URL"
-        if isinstance(error, RedisConnectionError) and isinstance(error.__cause__, OSError):
+        if any(
+            isinstance(e, (ConnectionRefusedError, gaierror)) or "connecting" in str(e) for e in _chain(error)
+        ):
             return (
                 f"no Redis server answers at {self.address}; start one with `redis-server`, or use memory://"
             )
@@ -180,6 +182,16 @@ class RedisService(BrokerService):
         if self._writer is not None:
             await self._writer.aclose()
         self.is_up.clear()
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and what led to it."""
+    found = []
+    cause: BaseException | None = error
+    while cause is not None:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return found
 
 
 def runs(batch: list[Parcel]) -> Iterable[tuple[str, list[bytes]]]:

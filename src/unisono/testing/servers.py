@@ -24,6 +24,7 @@ max_queued_messages 0
 max_queued_bytes 0
 max_inflight_messages 0
 max_packet_size 68157440
+persistence true
 """
 """Without these, Mosquitto keeps 1,000 messages for a reader that lags and drops the others without a word."""
 
@@ -61,9 +62,9 @@ class Server:
         """Stop it at once, as a crash would."""
         self._end(kill=True)
 
-    def restart(self) -> None:
-        """Kill it and start it again."""
-        self.kill()
+    def restart(self, *, kill: bool = True) -> None:
+        """Kill it, or ask it to stop, and start it again."""
+        self._end(kill=kill)
         self.start()
 
     def _end(self, *, kill: bool) -> None:
@@ -114,7 +115,9 @@ def mosquitto_server(config: str = "allow_anonymous true") -> Iterator[Server]:
     def command(port: int, directory: Path) -> list[str]:
         path = directory / "mosquitto.conf"
         user = "user root\n" if Path.home() == Path("/root") else ""  # or it cannot read its own directory
-        path.write_text(f"listener {port} {HOST}\n{user}{MOSQUITTO_LIMITS}{config}\n")
+        path.write_text(
+            f"listener {port} {HOST}\n{user}{MOSQUITTO_LIMITS}persistence_location {directory}/\n{config}\n"
+        )
         return [_found("mosquitto"), "-c", str(path)]
 
     with _running("mqtt", command) as server:

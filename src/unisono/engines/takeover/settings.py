@@ -18,4 +18,5 @@ class NodeSettings(msgspec.Struct, frozen=True):
     retry_s: float = 0.5  # what a finisher asked for is asked for again after this
     look_s: float = 1.0  # how often a node that waits for news looks at the control record
     lease_s: float = 10.0  # a subscriber that has not reported for so long is gone
+    stale_share: float = 0.25  # an epoch is planned when so many registrations are no longer true
     queue_max: int = 65536  # messages kept while frozen or before their epoch has begun

@@ -363,8 +363,8 @@ class ManagerNode:
         """Start afresh from the record that begins the epoch, also where we were there before."""
         self._retire(now)
         self.epoch = control.epoch
-        self.planner.begun(now)
         start = self._learn(control, read)
+        self.planner.begun(control, start.registrations if start is not None else (), now)
         own = read.get(self.name)
         if own is None or is_sealed(own[0], control.epoch):
             return []  # we own nothing, or it is already over

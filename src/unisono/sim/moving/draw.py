@@ -29,7 +29,7 @@ from unisono.sim.moving.world import (
 from unisono.sim.network import Conditions
 
 WORKLOAD_S = 2.0  # publishing and churn end here
-AWAY_S_MAX = 0.8  # the longest pause or partition; leases last longer than several of them
+AWAY_S_MAX = 0.8  # the longest pause or partition; short leases run out meanwhile, long ones do not
 _GAPS: tuple[OnGap, ...] = ("wait", "wait", "wait", "tag", "tag", "skip", "fail")
 _NODE = NodeSettings(
     append_s=0.25, prepare_s=0.15, frozen_s=0.5, finish_s=0.4, retry_s=0.25, look_s=0.4, lease_s=4.0
@@ -64,7 +64,10 @@ def draw_moving(seed: int) -> MovingWorld:
             heartbeat_s_max=0.4,
             threshold=threshold,
         ),
-        node=msgspec.structs.replace(_NODE, plan=random.choice(("line", "forest"))),
+        node=msgspec.structs.replace(
+            _NODE, plan=random.choice(("line", "forest")), lease_s=random.choice((0.6, 4.0, 4.0))
+        ),
+        report_s=0.2,
         links=LinkSettings(retry_s=0.08, retry_s_max=0.4, window=random.choice((2, 1024, 1024))),
         packets=_draw_conditions(random, spread_s=0.03),
         notifications=notifications,

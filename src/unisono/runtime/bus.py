@@ -421,7 +421,7 @@ class Bus:
         checked, made = check_topics(topics), make_options(options)
         self._subscribed += 1
         name = made.name or f"{self.name}.{self._subscribed}"
-        subscription = Subscription(hub, self.name, name, checked, made, self._recorder)
+        subscription = Subscription(hub, name, checked, made, self._recorder)
         subscription.on_open, subscription.on_close = self._admit, self._dismiss
         return subscription
 

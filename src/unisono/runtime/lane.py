@@ -24,14 +24,11 @@ _NO_EVENTS: Iterator[Event[Any]] = iter(())
 class Lane:
     """What waits for the application, and how it takes it: `async for event in lane`."""
 
-    def __init__(
-        self, hub: Hub, process: str, name: str, options: Options, recorder: Recorder | None
-    ) -> None:
+    def __init__(self, hub: Hub, name: str, options: Options, recorder: Recorder | None) -> None:
         self.name = name
         self.options = options
         self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
         self._hub = hub
-        self._process = process
         self._recorder = recorder
         self._queue: deque[list[Event[Any]]] = deque()
         self._size = 0

@@ -45,13 +45,12 @@ class Subscription(Lane):
     def __init__(
         self,
         hub: Hub,
-        process: str,
         name: str,
         asked: frozenset[str],
         options: Options,
         recorder: Recorder | None,
     ) -> None:
-        super().__init__(hub, process, name, options, recorder)
+        super().__init__(hub, name, options, recorder)
         self.asked = asked  # topics and patterns, as the application named them
         self.patterns = tuple(sorted(filter(is_pattern, asked)))
         self.topics: frozenset[str] = frozenset()  # those it holds now, also through patterns

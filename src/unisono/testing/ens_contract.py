@@ -17,6 +17,8 @@ What is asked is what the ordering layer relies on, and no more (see `unisono.en
 - a frame reaches every subscriber of its topic and nobody else, unchanged, whatever its bytes;
 - as often as the capabilities say: exactly once where `reliable`, unless `may_duplicate` is set; not at all or
   more than once elsewhere. Frames are compared as multisets: order is asked for only where `is_ordered` is set;
+- a pattern means every topic that matches it, also one that is new; a topic that is meant twice is heard once;
+- a change misses and doubles nothing of what stays;
 - nothing is notified after `unsubscribe` has returned, and nothing published after `close`;
 - a subscriber that raises harms nobody but itself.
 
@@ -139,6 +141,55 @@ class EnsContract:
             wide, narrow, other = [await world.listen(service, t) for t in ((a, b), (b,), (c,))]
             service.publish((a, b), b"for a and b")
             await world.settle({wide: [b"for a and b"], narrow: [b"for a and b"], other: []})
+
+        self._run(scenario)
+
+    # Patterns and changes.
+
+    def test_a_pattern_hears_every_topic_it_means_once(self) -> None:
+        async def scenario(world: _World) -> None:
+            service = await world.service()
+            old, new = world.topics(2)
+            parent = old.rpartition(".")[0]
+            service.publish((old,), b"before")
+            await service.flush()
+            word, rest, both = [
+                await world.listen(service, names)
+                for names in ((f"{parent}.*",), (f"{parent}.>",), (old, f"{parent}.*", f"{parent}.>"))
+            ]
+            frames = {topic: topic.encode() for topic in (old, new, f"{new}.deep", parent)}
+            for topic, frame in frames.items():
+                service.publish((topic,), frame)
+            deep = [frames[old], frames[new], frames[f"{new}.deep"]]
+            await world.settle({word: deep[:2], rest: deep, both: deep})
+
+        self._run(scenario)
+
+    def test_a_change_misses_and_doubles_nothing_of_what_stays(self) -> None:
+        async def scenario(world: _World) -> None:
+            here, there = await world.service(), await world.service()
+            a, b = world.topics(2)
+            wide = f"{a.rpartition('.')[0]}.*"
+            listener = await world.listen(here, (a,))
+            frames = [b"%d" % n for n in range(300)]
+
+            async def publish() -> None:
+                for frame in frames:
+                    there.publish((a,), frame)
+                    await asyncio.sleep(0)
+
+            async def change() -> None:
+                for names in ((a, b), (a, wide), (wide,), (wide, b), (a, b), (a,)):
+                    await here.change(listener.interest, frozenset(names))
+                    assert listener.interest.topics == frozenset(names)
+
+            await asyncio.gather(publish(), change())
+            await world.settle({listener: frames})
+            await here.change(listener.interest, frozenset((b,)))
+            there.publish((a,), b"left")
+            there.publish((b,), b"found")
+            await there.flush()
+            await world.settle({listener: [*frames, b"found"]})
 
         self._run(scenario)
 

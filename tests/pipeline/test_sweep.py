@@ -11,7 +11,7 @@ import pytest
 
 from unisono.lab.experiments import EXPERIMENTS, Parameter, run_fuzz_world
 from unisono.model.errors import ConfigError, UnisonoError
-from unisono.pipeline.plan_session import open_session
+from unisono.pipeline.session import open_session
 from unisono.pipeline.sweep import run_sweep
 from unisono.pipeline.sweep_cell import run_cell
 from unisono.pipeline.sweep_spec import Spec, load_spec, make_spec
@@ -161,7 +161,7 @@ def test_two_sweeps_do_not_mix(spark, tmp_path):
 def test_a_task_that_cannot_write_says_so_in_one_line(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("unisono.pipeline.sweep._claim", lambda spec, out: out / "gone")
     with pytest.raises(
-        UnisonoError, match=r"a task of the sweep failed \(.*No such file.*finished cells are kept"
+        UnisonoError, match=r"a task of the sweep failed; finished cells are kept.*No such file"
     ):
         run_sweep(lambda: spark, make_spec(SMALL | {"seeds": 1}), tmp_path)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from unisono.cli.output import BAD_INPUT, Json, finish, people, print_json, progress
+from unisono.cli.output import Json, finish, people, print_json, progress
+from unisono.cli.pipeline import Journal, Master, Remote, needs_spark
 from unisono.model.errors import ConfigError
 
 if TYPE_CHECKING:  # the pipeline needs Spark and Arrow; whoever only asks for help does not
     from unisono.pipeline.plan_document import PlanDocument
 
-Journal = Annotated[Path | None, typer.Option("--journal", help="A folder that processes recorded into.")]
-Master = Annotated[str | None, typer.Option("--master", help="Spark's master URL; this machine by default.")]
 TOPICS_SHOWN = 20
 
 
@@ -29,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    journal: Journal = None,
+    journal: Annotated[Path | None, typer.Option(help="The folder a journal was recorded to.")] = None,
     subscriptions: Annotated[
         Path | None, typer.Option(help="Parquet: rows of 'subscriber, topic', or of 'topics' and 'weight'.")
     ] = None,
@@ -42,22 +41,25 @@ def plan(
     open_only: Annotated[
         bool, typer.Option("--open-only", help="Of a journal, only subscriptions open at its end.")
     ] = False,
-    master: Master = None,
+    master: Master = "local[*]",
+    remote: Remote = "",
     out: Annotated[Path | None, typer.Option(help="Write the plan here.")] = None,
     json: Json = False,
 ) -> None:
     """Plan ranks, groups and hosts from who subscribes to what and how much is published."""
-    from unisono.pipeline.plan import make_plan
-    from unisono.pipeline.plan_document import load_plan, save_plan
-    from unisono.pipeline.plan_inputs import (
-        check_topics,
-        journal_rates,
-        journal_subscriptions,
-        read_rates,
-        read_subscriptions,
-    )
-    from unisono.pipeline.plan_overlaps import count_overlaps
-    from unisono.pipeline.plan_session import open_session
+    with needs_spark():
+        from unisono.pipeline.plan import make_plan
+        from unisono.pipeline.plan_document import load_plan, save_plan
+        from unisono.pipeline.plan_inputs import (
+            check_topics,
+            journal_rates,
+            journal_subscriptions,
+            read_rates,
+            read_subscriptions,
+        )
+        from unisono.pipeline.plan_overlaps import count_overlaps
+        from unisono.pipeline.plan_place import check_hosts
+        from unisono.pipeline.session import explained, open_session
 
     if (journal is None) == (subscriptions is None):
         raise ConfigError("name either --journal DIR or --subscriptions FILE.parquet, and not both")
@@ -65,10 +67,11 @@ def plan(
         raise ConfigError(f"--kind is 'line' or 'forest', not '{kind}'")
     if threshold < 1:
         raise ConfigError(f"--threshold is at least 1, not {threshold}")
+    check_hosts(capacity, nodes)
     known = None if rates is None else read_rates(rates)
     in_force = None if current is None else load_plan(current)
-    with people.status("starting Spark") as status:
-        spark = open_session(master)
+    with people.status("starting Spark") as status, explained("the plan could not be made"):
+        spark = open_session(master, remote)
         status.update("counting overlaps")
         if journal is not None:
             held = journal_subscriptions(spark, journal, threshold, current=open_only)
@@ -77,16 +80,11 @@ def plan(
             assert subscriptions is not None
             held = read_subscriptions(spark, subscriptions)
         matrix = count_overlaps(held, threshold)
+        spark.stop()
         check_topics(matrix.topics, str(journal or subscriptions))
         status.update("planning")
-        document = make_plan(
-            matrix,
-            known,
-            kind="line" if kind == "line" else "forest",
-            capacity=capacity,
-            nodes=nodes,
-            current=in_force,
-        )
+        chosen: Literal["line", "forest"] = "line" if kind == "line" else "forest"
+        document = make_plan(matrix, known, kind=chosen, capacity=capacity, nodes=nodes, current=in_force)
         if out is not None:
             save_plan(document, out)
     if json:
@@ -105,11 +103,11 @@ def _show_plan(document: PlanDocument, out: Path | None) -> None:
     ranks = Table(title=f"ranks ({document.after.ranks}, {document.kind})")
     ranks.add_column("rank", justify="right")
     ranks.add_column("topic", no_wrap=True)
-    for column in ("events/s", "subs", "group", "host", "full", "upward", "path", "hops"):
+    for column in ("events/s", "subs", "host", "full", "upward", "path", "hops"):
         ranks.add_column(column, justify="right")
     for row in document.topics[:TOPICS_SHOWN]:
         figures = (row.stamp_entries, row.stamp_entries_upward, row.path_topics, row.hops)
-        known = (f"{row.rate:,.4g}", f"{row.subscribers:,}", str(row.group + 1), row.host)
+        known = (f"{row.rate:,.4g}", f"{row.subscribers:,}", row.host)
         ranks.add_row(str(row.rank), escape(row.topic), *known, *map(str, figures))
     people.print(ranks)
     if len(document.topics) > TOPICS_SHOWN:
@@ -145,17 +143,19 @@ def sweep(
     spec: Annotated[Path, typer.Argument(help="What to run, as TOML (docs/sweeps.md).")],
     out: Annotated[Path, typer.Option(help="Where the tables go; finished cells there are not run again.")],
     retry: Annotated[bool, typer.Option("--retry", help="Run cells with errors again.")] = False,
-    master: Master = None,
+    master: Master = "local[*]",
+    remote: Remote = "",
     json: Json = False,
 ) -> None:
     """Run a grid of simulations as Spark tasks; safe to kill and start again."""
-    from unisono.pipeline.plan_session import open_session
-    from unisono.pipeline.sweep import run_sweep
-    from unisono.pipeline.sweep_spec import load_spec
+    with needs_spark():
+        from unisono.pipeline.session import open_session
+        from unisono.pipeline.sweep import run_sweep
+        from unisono.pipeline.sweep_spec import load_spec
 
     wanted = load_spec(spec)
     with progress(f"sweep {wanted.name}") as tell:
-        result = run_sweep(lambda: open_session(master), wanted, out, retry=retry, progress=tell)
+        result = run_sweep(lambda: open_session(master, remote), wanted, out, retry=retry, progress=tell)
     if json:
         print_json(result)
         finish(held=result.held)
@@ -190,8 +190,31 @@ SWEEP_SHOWN = {
 
 
 def report(
-    journal: Journal = None,
+    journal: Journal,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    audit: Annotated[Path | None, typer.Option(help="What 'pipeline audit --json' printed.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="What 'pipeline plan --out' wrote.")] = None,
+    master: Master = "local[*]",
+    remote: Remote = "",
     json: Json = False,
 ) -> None:
     """One self-contained HTML page: verdicts, latency, overhead, popularity, overlaps, the plan."""
-    raise typer.Exit(BAD_INPUT)
+    with needs_spark():
+        from unisono.pipeline.plan_document import load_plan
+        from unisono.pipeline.report import gather_facts, load_audit, render, save_page
+        from unisono.pipeline.session import explained, open_session
+
+    judged = None if audit is None else load_audit(audit)
+    planned = None if plan is None else load_plan(plan)
+    with people.status("starting Spark") as status, explained("the report could not be made"):
+        spark = open_session(master, remote)
+        status.update("counting")
+        facts = gather_facts(spark, journal)
+        spark.stop()
+        save_page(render(facts, judged, planned), out)
+    if json:
+        costs = None if planned is None else {"before": planned.before, "after": planned.after}
+        print_json({"report": str(out), "facts": facts, "audit": judged, "plan": costs})
+    else:
+        people.print(f"{facts.records:,} records, {facts.totals['delivered']:,} deliveries")
+        people.print(f"written to {out}")

@@ -68,14 +68,19 @@ def top(plan: Plan, topic: str) -> str:
     return above[0] if above else topic
 
 
-def place(
-    plan: Plan, rates: Mapping[str, float], *, capacity: float | None = None, nodes: int | None = None
-) -> Placement:
-    """Contract the busiest edges while a host can carry the part, then put the parts on hosts."""
+def check_hosts(capacity: float | None, nodes: int | None) -> None:
+    """Raise ConfigError unless there can be such hosts."""
     if capacity is not None and not capacity > 0:
         raise ConfigError(f"--capacity is events per second and greater than zero, not {capacity:g}")
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes is at least 1, not {nodes}")
+
+
+def place(
+    plan: Plan, rates: Mapping[str, float], *, capacity: float | None = None, nodes: int | None = None
+) -> Placement:
+    """Contract the busiest edges while a host can carry the part, then put the parts on hosts."""
+    check_hosts(capacity, nodes)
     parts = _contract(plan, rates, capacity)
     place_of = {topic: i for i, topic in enumerate(plan.rank)}
     bins, problem = _pack(parts, place_of, capacity, nodes)

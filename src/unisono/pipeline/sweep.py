@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from unisono.lab.experiments import find_experiment
-from unisono.model.errors import ConfigError, UnisonoError
+from unisono.model.errors import ConfigError
+from unisono.pipeline.session import explained
 from unisono.pipeline.sweep_cell import SUFFIX, cell_schema, run_cell
 from unisono.pipeline.sweep_spec import Cell, Spec
 
@@ -114,18 +115,10 @@ def _run_on_spark(spark: SparkSession, spec: Spec, todo: list[Cell], folder: Pat
     work = [(msgspec.json.encode(cell).decode(),) for cell in todo]
     frame = spark.createDataFrame(work, "cell string").repartition(len(todo))
     tasks = frame.mapInArrow(_Task(spec.experiment, str(folder.resolve())), "errors bigint")
-    try:
+    with explained(
+        "a task of the sweep failed; finished cells are kept, run it again once this is put right"
+    ):
         tasks.agg({"errors": "sum"}).collect()
-    except Exception as error:  # Py4J and Spark have no common root; a full disk, a lost worker, ...
-        raise UnisonoError(
-            f"a task of the sweep failed ({_last_line(error)}); finished cells are kept: "
-            f"put that right and run the same command again"
-        ) from None
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "Error" in line]
-    return lines[-1] if lines else type(error).__name__
 
 
 class _Task:

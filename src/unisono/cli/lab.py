@@ -10,6 +10,7 @@ from rich.table import Table
 
 from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.lab.bugs import run_bugs
+from unisono.lab.churn import measure as measure_churn
 from unisono.lab.explore import explore as run_explore
 from unisono.lab.fuzz import ENGINES
 from unisono.lab.fuzz import fuzz as run_fuzz
@@ -127,3 +128,29 @@ def shrink(
         people.print(f"[bold red]{escape(problem)}[/]")
     people.print(f"{len(result.steps)} steps of {result.steps_before}, {result.trials} worlds tried")
     finish(held=False)
+
+
+@app.command()
+def churn(
+    hours: Annotated[int, typer.Option(min=1, help="How long subscribers come and go.")] = 7 * 24,
+    json: Json = False,
+) -> None:
+    """Measure what joins and epochs cost by size of component, and whether registrations pile up in a week."""
+    with progress("churning") as tell:
+        result = measure_churn(hours, progress=tell)
+    if json:
+        print_json(result)
+        finish(held=result.is_bounded)
+    table = Table(title="in message delays")
+    for column in ("plan", "topics", "nodes", "joins", "p50", "p99", "epochs", "pause p50", "pause p99"):
+        table.add_column(column, justify="right")
+    for cost in result.costs:
+        table.add_row(*(str(getattr(cost, name)) for name in cost.__struct_fields__))
+    people.print(table)
+    for week in result.weeks:
+        how = "with" if week.shrinks else "without"
+        people.print(
+            f"{week.hours} hours {how} epochs that shrink: {week.lives} subscriptions, at most {week.live_max} "
+            f"at a time, at most {week.registrations_max} registered, {week.epochs} epochs"
+        )
+    finish(held=result.is_bounded)

@@ -9,10 +9,16 @@ import msgspec
 
 from unisono.model.errors import ConfigError
 from unisono.sim.explore import Explored, Explorer
+from unisono.sim.explore.moving import MovingScenario
+from unisono.sim.explore.moving_ends import explore_moving
 from unisono.sim.explore.packets import LinkScenario, explore_links
 from unisono.sim.explore.search import Step
+from unisono.sim.explore.walks import walk
 from unisono.testing.planted_bugs import BUGS, PlantedBug
-from unisono.testing.planted_bugs.table import World
+from unisono.testing.planted_bugs.bug import World
+
+MOVING_STATES_MAX = 40_000  # of a moving world; what is larger is walked through
+WALKS = 200
 
 
 class BugResult(msgspec.Struct, frozen=True):
@@ -50,17 +56,21 @@ def run_bugs(
     chosen = _chosen(names)
     started = perf_counter()
     results: list[BugResult] = []
+    sound_worlds: dict[int, Explored] = {}  # several bugs share a world
     for done, bug in enumerate(chosen):
         if progress is not None:
             progress(bug.name, done, len(chosen))
-        results.append(run_bug(bug))
+        results.append(run_bug(bug, sound_worlds))
     caught = sum(result.caught and result.sound for result in results)
     return BugReport(len(chosen), caught, perf_counter() - started, tuple(results))
 
 
-def run_bug(bug: PlantedBug) -> BugResult:
-    """Explore the world of one bug, with it and without it."""
-    weak, sound = explore_world(bug.weak), explore_world(bug.sound)
+def run_bug(bug: PlantedBug, sound_worlds: dict[int, Explored] | None = None) -> BugResult:
+    """Explore the world of one bug, with it and without it; `sound_worlds` are known, by the id of the world."""
+    known = {} if sound_worlds is None else sound_worlds
+    if id(bug.sound) not in known:
+        known[id(bug.sound)] = explore_world(bug.sound)
+    weak, sound = explore_world(bug.weak), known[id(bug.sound)]
     finding = next((f for f in weak.findings if f.promise == bug.promise), None)
     return BugResult(
         name=bug.name,
@@ -77,7 +87,18 @@ def run_bug(bug: PlantedBug) -> BugResult:
 
 def explore_world(world: World) -> Explored:
     """Every end of a world of any kind."""
+    if isinstance(world, MovingScenario):
+        return _explore_moving(world)
     return explore_links(world) if isinstance(world, LinkScenario) else Explorer().explore(world)
+
+
+def _explore_moving(world: MovingScenario) -> Explored:
+    """Every state up to a bound; a world that is larger is walked through as well."""
+    explored = explore_moving(world, MOVING_STATES_MAX, cut=True)
+    if explored.whole or explored.findings:
+        return explored
+    findings = [finding for seed in range(WALKS) for finding in walk(world, seed).findings]
+    return msgspec.structs.replace(explored, findings=tuple(findings))
 
 
 def _chosen(names: Iterable[str] | None) -> list[PlantedBug]:

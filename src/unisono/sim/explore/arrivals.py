@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 
 from unisono.engines.contract import Engine
 from unisono.engines.inputs import TICK, Input, Notified
+from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import EpochNotice, Stamped
 from unisono.sim.explore.pairs import Pair, untagged_pairs
 from unisono.sim.explore.search import Search, Step
@@ -67,7 +68,7 @@ class Arrivals:
             steps += [("lose", str(i)) for i in self.left]
         if self.doubles:
             steps += [("double", str(i)) for i in self.left]
-        if self.engine.next_timer() is not None:
+        if _expires(self.engine) is not None:
             steps.append(("expire",))
         return steps
 
@@ -78,7 +79,7 @@ class Arrivals:
             setattr(twin, name, getattr(self, name))
         twin.engine = self.engine.copy()
         if step[0] == "expire":
-            twin.now = max(self.now, self.engine.next_timer() or 0.0)
+            twin.now = max(self.now, _expires(self.engine) or 0.0)
             twin._handle(TICK)
             return twin
         i = int(step[1])
@@ -104,6 +105,13 @@ class Arrivals:
         except AssertionError as error:
             self.broken = f"an engine denies its own invariants: {error}"
         self.state = self.engine.state()
+
+
+def _expires(engine: Engine) -> float | None:
+    """When the oldest event held expires. Timers that only ask for what is missing are left alone: it will come."""
+    hold = engine.settings.max_hold if isinstance(engine, Subscriber) else None
+    oldest = engine.held.oldest() if isinstance(engine, Subscriber) else None
+    return None if hold is None or oldest is None else oldest.since + hold
 
 
 class Outcomes:

@@ -110,7 +110,8 @@ class MovingScenario:
     def node(self, name: str) -> ManagerNode:
         """A node that knows nothing yet."""
         managers = msgspec.structs.replace(self.managers, threshold=self.threshold)
-        return self.make_node(name, NodeSettings(plan=self.kind), managers)
+        # Observers cannot say that they are alive: nobody is ever taken for gone here.
+        return self.make_node(name, NodeSettings(plan=self.kind, lease_s=1e9), managers)
 
     def subscriber(self, name: str) -> MovingSubscriber:
         """A subscriber that has held its topics from the start."""

@@ -449,7 +449,7 @@ class MovingWorld:
         return bool(self.storage.control.state == "sealing" or self.dead - {*self.storage.control.dead})
 
     def _lacks(self, member: Member) -> bool:
-        if member.new or member.later or member.inner.held:
+        if member.topics - member.inner.clock.keys() or member.inner.held:
             return True
         reached = member.inner.passed
         return any(
@@ -458,6 +458,6 @@ class MovingWorld:
 
     def sequenced(self) -> list[Stamped]:
         """The events that are stored and count, and whatever else was announced, each once."""
-        found = {(e.topic, e.number, e.epoch): e for e in self.announced.values()}
-        found |= {(e.topic, e.number, e.epoch): e for e in self.storage.events()}
-        return [found[place] for place in sorted(found)]
+        found = dict(self.announced)
+        found |= {_letter(event)[0]: event for event in self.storage.events()}
+        return sorted(found.values(), key=lambda e: (e.topic, e.number, e.epoch, e.publication.id))

@@ -4,6 +4,7 @@ Whoever judges orders can be judged by them: a checker, an explorer or a fuzzer 
 broken. The engines carry no bug flags; the bugs live here.
 """
 
-from unisono.testing.planted_bugs.table import BUGS, PlantedBug
+from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.table import BUGS
 
 __all__ = ["BUGS", "PlantedBug"]

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
 
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.sim.explore import Faults, TopicManagerScenario
-from unisono.sim.explore.atoms import AtomScenario
 from unisono.sim.explore.packets import LinkScenario
 from unisono.testing.planted_bugs import engines, worlds
-
-World: TypeAlias = TopicManagerScenario | AtomScenario | LinkScenario
-
-
-@dataclass(frozen=True)
-class PlantedBug:
-    """One rule broken: what the weak world does instead, where the rule comes from, which promise must break."""
-
-    name: str
-    says: str
-    source: str
-    promise: str
-    sound: World
-    weak: World
+from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
 
 
 def _bug(
@@ -201,4 +187,5 @@ BUGS: tuple[PlantedBug, ...] = (
         "link_never_retries", "A link never repeats what was lost.", "nothing_lost",
         make_links=engines.SilentLinks,
     ),
+    *MOVING_BUGS,
 )  # fmt: skip

@@ -43,7 +43,11 @@ class ColocatedSubscriber(Subscriber):
     def admit(self, topic: str, floor: int) -> None:
         """Owe the events of one more topic, from after `floor` on."""
         super().admit(topic, floor)
-        self._layout = (None, [])  # it was made for other topics
+        index, layout = self._layout
+        if isinstance(index, dict) and topic in index:
+            self._layout = (index, [*layout, (topic, index[topic])])
+        else:
+            self._layout = (None, [])  # it was made for other topics
 
     def dismiss(self, topic: str) -> list[Effect]:
         """Owe nothing of a topic any more, and let go of what waited for it."""

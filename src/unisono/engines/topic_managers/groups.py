@@ -56,7 +56,8 @@ class Groups:
             holder.topics.add(topic)
             self._holders.setdefault(topic, {})[holder] = None
             shared = self._shared(holder, topic)
-            if not shared <= {topic}:
+            current = self.of if groups is None else groups
+            if not shared <= set(current[topic]):
                 groups = dict(self.of) if groups is None else groups  # those in use stay as they are
                 _grow(groups, topic, shared)
         if groups is not None:

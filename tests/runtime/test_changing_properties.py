@@ -6,8 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from script_kit import ALWAYS, Play, assert_kept, scripts
 
-# Not "tags": its judge takes a join for something that was delivered, and cannot know what was left untaken.
-TOTAL = (*ALWAYS, "publisher_fifo", "total_notification_order", "nothing_lost")
+TOTAL = (*ALWAYS, "publisher_fifo", "total_notification_order", "nothing_lost", "tags")
 CAUSAL = (*TOTAL, "acyclic_order", "causal_order")
 ORDERS = {
     "total": ({}, TOTAL),

@@ -2,7 +2,8 @@
 
 Each subscription's clock is replayed from its records. An event is clean if its own number is above the
 clock, no other entry it shares with the clock is below it, and its epoch is not a past one. Clean events are
-untagged and raise the clock; a tagged event leaves it alone. Who waits and was told that something is lost goes
+untagged and raise the clock; a tagged event leaves it alone. A topic that is joined starts
+at its floor: what is below it on another topic may be tagged, and need not be. Who waits and was told that something is lost goes
 on without it: what the lost event followed, on a topic that nobody else holds together with the next, may then
 come after it untagged, and no two subscribers can tell. Only untagged deliveries move the clock: a tag
 that only a lost or a tagged event explains is not deserved.
@@ -42,7 +43,8 @@ class _Replay:
     """The clock of one subscription, with the record that last raised each entry."""
 
     def __init__(self) -> None:
-        self.clock: dict[str, int] = {}
+        self.clock: dict[str, int] = {}  # what was told, and from where on topics are owed
+        self.told: dict[str, int] = {}  # what was told alone
         self.raised_by: dict[str, Record] = {}
         self.epoch = 0
         self.entered_by: Record | None = None
@@ -50,6 +52,7 @@ class _Replay:
         self.unstamped: Record | None = None
         self.waits = False
         self.lost = False
+        self.left = False
 
     def run(self, subscription: Subscription) -> Finding | None:
         """The first delivery whose tag is wrong; stops at a missing stamp, where the clock is lost."""
@@ -62,6 +65,8 @@ class _Replay:
                 self.lost = True
             elif record.kind is Kind.UNSUBSCRIBED:
                 self.clock.pop(record.topic, None)
+                self.told.pop(record.topic, None)
+                self.left = True
             elif record.kind is Kind.DELIVERED and record.topic in self.clock:
                 if record.stamp is None or record.topic not in record.stamp:
                     self.unstamped = record
@@ -73,8 +78,8 @@ class _Replay:
         return None
 
     def _deliver(self, record: Record, stamp: dict[str, int]) -> Finding | None:
-        late = self._late(record, stamp)
         if record.in_order:
+            late = self._late(record, stamp, self.told | {record.topic: self.clock[record.topic]})
             if late is not None and not (self.waits and self.lost):
                 return late
             if record.epoch > self.epoch:
@@ -82,15 +87,18 @@ class _Replay:
             for x, number in stamp.items():
                 if x in self.clock:
                     self._raise(x, number, record)
+                    self.told[x] = max(number, self.told.get(x, -1))
             return None
-        return explain.undeserved_tag(record) if late is None else None
+        if self.left:
+            return None  # what it was behind may have been left untaken
+        return explain.undeserved_tag(record) if self._late(record, stamp, self.clock) is None else None
 
-    def _late(self, record: Record, stamp: dict[str, int]) -> Finding | None:
-        """Why the event is not clean; None if it is."""
+    def _late(self, record: Record, stamp: dict[str, int], clock: dict[str, int]) -> Finding | None:
+        """Why the event is not clean by this clock; None if it is."""
         if self.entered_by is not None and record.epoch < self.epoch:
             return explain.missing_epoch_tag(record, self.entered_by)
         for x, number in stamp.items():
-            reached = self.clock.get(x)
+            reached = clock.get(x)
             if reached is not None and (number < reached or (number == reached and x == record.topic)):
                 return explain.missing_tag(record, x, number, reached, self.raised_by[x])
         return None

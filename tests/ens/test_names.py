@@ -107,6 +107,6 @@ def test_what_is_not_ours_is_refused():
     with pytest.raises(TopicError, match="has a space"):
         to_subject("a b", "u.")
     for prefix in ("", "u", ".", "a b.", "*."):
-        with pytest.raises(ConfigError, match="words with '.' after each"):
+        with pytest.raises(ConfigError, match=r"words with '\.' after each"):
             check_prefix("nats", prefix, ".")
     assert check_prefix("redis", "{u}:desk:", ":") == "{u}:desk:"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from unisono.ens.options import read_address
-from unisono.ens.outbox import Outbox, OutageError
+from unisono.ens.outbox import OutageError, Outbox
 from unisono.ens.registry import open_service
 from unisono.ens.routes import Listener, Routes
 from unisono.model.errors import ClosedError, ConfigError, UnconfirmedError

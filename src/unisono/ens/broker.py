@@ -154,14 +154,14 @@ class BrokerService(ABC):
 
     async def close(self) -> None:
         """Send what waits, for a short while, and disconnect."""
-        if self._state != "open":
-            self._state = "closed" if self._state != "connecting" else self._state
+        was_open, self._state = self._state == "open", "closed"
+        outbox, self._outbox = self._outbox, None
+        sender, self._sender = self._sender, None
+        if outbox is None or sender is None:  # never connected, or closed before
             return
-        outbox, sender = self._opened(), self._sender
-        self._state = "closed"
-        assert sender is not None
         try:
-            await outbox.flush(self.options.close_timeout)
+            if was_open:
+                await outbox.flush(self.options.close_timeout)
         except UnconfirmedError:
             self.trouble(UnconfirmedError(f"{outbox.waiting} frames were never sent: {self.url} was closed"))
         finally:

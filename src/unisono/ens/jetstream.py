@@ -96,7 +96,9 @@ class JetStreamService(NatsService):
                 "or leave jetstream= out of the URL"
             ) from None
         except (APIError, nats.errors.Error) as error:
-            raise ConnectionError(f"{self.url} gave no stream '{self.stream}': {error}") from error
+            raise ConnectionError(
+                f"{self.url} gave no stream '{self.stream}': {error}; see max_bytes= and replicas="
+            ) from error
         subjects = info.config.subjects or []
         if not any(subject == mine or matches(subject, f"{o.prefix}x") for subject in subjects):
             raise ConnectionError(
@@ -133,6 +135,9 @@ class JetStreamService(NatsService):
             reader.is_broken = True  # what it was sent meanwhile went nowhere
         await super()._on_reconnected()
         self._repair.set()
+
+    def _dropped(self, subject: str) -> None:
+        """Nothing is lost: the reader sees the hole at the next frame or heartbeat, and starts over before it."""
 
     def broken(self, reader: Reader) -> None:
         """A reader has missed something."""

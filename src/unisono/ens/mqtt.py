@@ -120,6 +120,7 @@ class MqttService(BrokerService):
                         first.set_result(None)
                     await self._stay()
             except (aiomqtt.MqttError, OSError, ValueError) as error:
+                self.client.abandon()
                 if not first.done():
                     first.set_exception(error)
                     return
@@ -150,9 +151,8 @@ class MqttService(BrokerService):
         for source in list(self._ids):
             if source in self._ids:  # it may be left meanwhile
                 await self._subscribe(source)
-        self.came_up(
-            QOS_0_LOSS if self.options.qos == 0 else None if self.client.had_session else SESSION_LOSS
-        )
+        kept = self.client.had_session or not self._ids  # who listens to nothing has nothing to lose
+        self.came_up(QOS_0_LOSS if self.options.qos == 0 else None if kept else SESSION_LOSS)
 
     async def _stay(self) -> None:
         """Return when we are closing; raises MqttError when the connection is lost."""
@@ -267,6 +267,16 @@ class _Client(aiomqtt.Client):
         self.pending_calls_threshold = 2**31  # we bound them ourselves
         self.had_session = False
         self._service = service
+
+    def abandon(self) -> None:
+        """Close what an attempt to connect has left open; the client itself would leave it so."""
+        sock = self._client.socket()
+        if sock is not None and sock.fileno() >= 0:
+            self._loop.remove_reader(sock.fileno())
+            self._loop.remove_writer(sock.fileno())
+            sock.close()
+        if self._misc_task is not None:
+            self._misc_task.cancel()
 
     def _on_connect(
         self, client: Any, userdata: Any, flags: ConnectFlags, reason_code: ReasonCode, properties: Any = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -55,7 +56,9 @@ class NatsOptions(BrokerOptions, frozen=True, kw_only=True):
     replicas: Annotated[int, Meta(ge=1, le=5)] = 1
     max_age: Annotated[float, Meta(ge=0)] = 3600.0  # seconds that the stream keeps a frame; 0 is for ever
     max_bytes: Annotated[int, Meta(ge=-1)] = 1024**3  # that the stream keeps; -1 is no limit
-    heartbeat: Seconds = 2.0  # of a consumer; three that do not come and it is made anew
+    heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = (
+        2.0  # of a consumer; three that do not come and it is made anew
+    )
 
 
 def open_nats(where: str, options: dict[str, str]) -> NatsService:
@@ -63,6 +66,9 @@ def open_nats(where: str, options: dict[str, str]) -> NatsService:
     read = read_options("nats", options, NatsOptions)
     check_prefix("nats", read.prefix, ".")
     tls_context("nats", read)  # a missing file is better known now
+    for key, path in (("creds", read.creds), ("nkey", read.nkey)):
+        if path is not None and not Path(path).is_file():
+            raise ConfigError(f"nats:// option {key}={path!r}: there is no such file")
     servers = [read_address("nats", part, PORT) for part in where.split(",")]
     if any(server.path for server in servers):
         raise ConfigError(f"nats://{where} has a path, which means nothing to NATS; leave it out")

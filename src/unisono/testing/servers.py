@@ -86,7 +86,7 @@ def nats_server(*, jetstream: bool = False, config: str = "") -> Iterator[Server
     def command(port: int, directory: Path) -> list[str]:
         lines = [f"listen: {HOST}:{port}", config]
         if jetstream:
-            lines.append(f'jetstream {{ store_dir: "{directory}", max_file_store: 1GB }}')
+            lines.append(f'jetstream {{ store_dir: "{directory}", max_file_store: 64GB }}')
         path = directory / "nats.conf"
         path.write_text("\n".join(lines))
         return [_found("nats-server"), "-c", str(path)]

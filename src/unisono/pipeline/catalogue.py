@@ -102,7 +102,7 @@ class Catalogue:
         self.sorted_n: list[Ints | None] = []
         for author in range(len(self.authors)):
             n = rows.n[rows.author == author]
-            low, span = int(n.min()), int(n.max()) - int(n.min()) + 1
+            low, span = (int(n.min()), int(n.max()) - int(n.min()) + 1) if len(n) else (0, 0)
             dense = span <= len(n) * _SPARSE + 1024
             looked_up = None if dense else np.unique(n)
             self.lowest.append(low)

@@ -12,7 +12,17 @@ import numpy as np
 
 from unisono.history import Kind
 from unisono.journal.schema import topics_of
-from unisono.pipeline.columns import CODE, NONE, Bools, Chunk, Ints, Vocabulary
+from unisono.pipeline.columns import (
+    CODE,
+    NONE,
+    Bools,
+    Chunk,
+    Ints,
+    Vocabulary,
+    order_of,
+    present,
+    stamp_matrix,
+)
 from unisono.pipeline.findings import Found, Row
 from unisono.pipeline.ledgers import Ranges, Seen
 
@@ -50,6 +60,7 @@ class Certificate:
         self.delivered: dict[int, Ranges] = {}  # topic -> numbers
         self.gone: dict[tuple[int, int], tuple[bool, int]] = {}  # (topic, number) -> has a reason, row
         self.seen: dict[int, Seen] = {}  # author -> which n
+        self.only_tagged: set[tuple[int, int]] = set()  # (author, n) of what came, but not yet untagged
         self.last_n: dict[tuple[int, int], tuple[int, int]] = {}  # (author, topic) -> n, row
         self.held = 0
 
@@ -112,14 +123,14 @@ class Certificate:
         repeated = self._duplicates(chunk, rows)
         self._count(chunk, rows)
         if self.order in ORDERED:
-            self._fifo(chunk, rows[chunk.in_order[rows] & ~repeated])
+            self._fifo(chunk, rows[self._first_untagged(chunk, rows, repeated)])
         if self.order in TOTAL and self.unstamped == NONE and "tags" not in self.found:
             self._replay(chunk, rows)
 
     def _duplicates(self, chunk: Chunk, rows: Ints) -> Bools:
         authors, n = chunk.author[rows], chunk.n[rows]
         repeated = np.zeros(len(rows), dtype=np.bool_)
-        for author in np.unique(authors):
+        for author in present(authors):
             mine = np.flatnonzero(authors == author)
             repeated[mine] = self.seen.setdefault(int(author), Seen()).repeats(n[mine])
         if repeated.any() and "no_duplication" not in self.found:
@@ -129,29 +140,40 @@ class Certificate:
             self._find("no_duplication", "twice", chunk.first + int(i), values=(event,))
         return repeated
 
+    def _first_untagged(self, chunk: Chunk, rows: Ints, repeated: Bools) -> Bools:
+        """Which rows are the first untagged delivery of their event: a tagged one before does not count."""
+        untagged: Bools = chunk.in_order[rows]
+        if untagged.all() and not repeated.any():
+            return untagged
+        first = untagged & ~repeated
+        for i in np.flatnonzero(~untagged | repeated):
+            event = (int(chunk.author[rows[i]]), int(chunk.n[rows[i]]))
+            if untagged[i]:
+                first[i] = event in self.only_tagged
+                self.only_tagged.discard(event)
+            elif not repeated[i]:
+                self.only_tagged.add(event)
+        return first
+
     def _count(self, chunk: Chunk, rows: Ints) -> None:
         topics, numbers = chunk.topic[rows], chunk.more["number"][rows]
-        for topic in np.unique(topics):
+        for topic in present(topics):
             self.delivered.setdefault(int(topic), Ranges()).add(numbers[topics == topic])
 
     def _fifo(self, chunk: Chunk, rows: Ints) -> None:
         if "publisher_fifo" in self.found or not len(rows):
             return
-        key = chunk.author[rows].astype(np.int64) << 32 | chunk.topic[rows]
-        order = np.argsort(key, kind="stable")
+        topics = len(self.words.topics) + 1
+        key = chunk.author[rows].astype(np.int64) * topics + chunk.topic[rows]
+        order = order_of(key)
         key, n, rows = key[order], chunk.n[rows][order], rows[order]
         starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
         before = np.concatenate(([0], n[:-1]))
         before_row = np.concatenate(([0], rows[:-1])) + chunk.first
         for at in starts:
-            before[at], before_row[at] = self.last_n.get(
-                (int(key[at]) >> 32, int(key[at]) & 0xFFFFFFFF), (-1, -1)
-            )
+            before[at], before_row[at] = self.last_n.get(divmod(int(key[at]), topics), (-1, -1))
         for at in np.concatenate((starts[1:], [len(key)])) - 1:
-            self.last_n[int(key[at]) >> 32, int(key[at]) & 0xFFFFFFFF] = (
-                int(n[at]),
-                chunk.first + int(rows[at]),
-            )
+            self.last_n[divmod(int(key[at]), topics)] = (int(n[at]), chunk.first + int(rows[at]))
         bad = np.flatnonzero(n < before)
         if len(bad):
             at = bad[np.argmin(rows[bad])]
@@ -167,12 +189,14 @@ class Certificate:
         rows = self._stamped(chunk, rows)
         if not len(rows):
             return
-        entries = {topic: self._entries(chunk, rows, topic) for topic in self.clock}
+        entries = self._entries(chunk, rows)
         untagged, own, first = chunk.in_order[rows], chunk.topic[rows], chunk.first
+        all_untagged = bool(untagged.all())
         late = np.zeros(len(rows), dtype=np.bool_)
         before: dict[int, Ints] = {}
         for topic, entry in entries.items():
-            before[topic] = self._running(np.where(untagged, entry, ABSENT), self.clock[topic])
+            raising = entry if all_untagged else np.where(untagged, entry, ABSENT)
+            before[topic] = self._running(raising, self.clock[topic])
             reached = before[topic][:-1]
             late |= (entry < reached) & (entry != ABSENT)
             late |= (entry == reached) & (own == topic)
@@ -221,16 +245,21 @@ class Certificate:
         self.unstamped = chunk.first + int(rows[end])
         return rows[:end]
 
-    def _entries(self, chunk: Chunk, rows: Ints, topic: int) -> Ints:
-        """What each row's stamp says about a topic."""
+    def _entries(self, chunk: Chunk, rows: Ints) -> dict[int, Ints]:
+        """What each row's stamp says about each topic that is held."""
         layouts, starts = chunk.more["layout"][rows], chunk.more["stamp_at"][rows]
-        name = self.words.topics.words[topic]
-        entries = np.full(len(rows), ABSENT, dtype=np.int64)
-        for layout in np.unique(layouts):
+        codes = present(layouts)
+        entries: dict[int, Ints] = {}
+        for layout in codes:
             topics = topics_of(self.words.layouts.words[layout])
-            if name in topics:
-                of_layout = layouts == layout
-                entries[of_layout] = chunk.more["stamp"][starts[of_layout] + topics.index(name)]
+            places = {self.words.topics.find(topic): place for place, topic in enumerate(topics)}
+            mine = slice(None) if len(codes) == 1 else np.flatnonzero(layouts == layout)
+            matrix = stamp_matrix(chunk.more["stamp"], starts[mine], len(topics))
+            for topic in self.clock:
+                if topic in places:
+                    if topic not in entries:
+                        entries[topic] = np.full(len(rows), ABSENT, dtype=np.int64)
+                    entries[topic][mine] = matrix[:, places[topic]]
         return entries
 
     def _explain(

@@ -15,7 +15,7 @@ from unisono.history import Kind
 from unisono.journal.schema import topics_of
 from unisono.model.errors import HistoryError
 from unisono.pipeline.certificate import ORDERED, TOTAL, Certificate
-from unisono.pipeline.columns import CODE, CONTROL, NONE, Chunk, Codes, Ints, Vocabulary, read_chunks
+from unisono.pipeline.columns import CODE, CONTROL, NONE, Chunk, Codes, Ints, Vocabulary, present, read_chunks
 from unisono.pipeline.digests import Block, Book, Copies, copies, suspects
 from unisono.pipeline.findings import Doubt, Found, Row
 from unisono.pipeline.ledgers import Ranges
@@ -54,7 +54,7 @@ class Witnessed:
     def slim(self) -> Witnessed:
         """Without what is only needed to be fed on."""
         for certificate in self.certificates.values():
-            certificate.seen, certificate.last_n = {}, {}
+            certificate.seen, certificate.last_n, certificate.only_tagged = {}, {}, set()
         return self
 
     def _feed(self, segments: Sequence[Segment]) -> None:
@@ -63,7 +63,7 @@ class Witnessed:
             self.healed |= bool((kind == CODE[Kind.HEALED]).any())
             self._sequence(chunk, np.flatnonzero(kind == CODE[Kind.SEQUENCED]))
             theirs = ~np.isin(kind, [CODE[k] for k in (Kind.SEQUENCED, Kind.PUBLISHED, Kind.HEALED)])
-            for code in np.unique(chunk.subscription[theirs]):
+            for code in present(chunk.subscription[theirs]):
                 key = self.words.subscriptions.words[code]
                 mine = np.flatnonzero(theirs & (chunk.subscription == code))
                 if key not in self.certificates:
@@ -80,7 +80,7 @@ class Witnessed:
             return
         self.sequenced.feed(chunk, rows, self.words)
         topics, numbers = chunk.topic[rows], chunk.more["number"][rows]
-        for topic in np.unique(topics):
+        for topic in present(topics):
             name = self.words.topics.words[topic]
             self.numbers.setdefault(name, Ranges()).add(numbers[topics == topic])
 

@@ -140,6 +140,30 @@ def coded(column: pa.Array, words: Words) -> Codes:
     return found
 
 
+def present(codes: Codes) -> list[int]:
+    """The codes that occur, ascending; much faster than sorting, for codes are small."""
+    if not len(codes):
+        return []
+    found: list[int] = (np.flatnonzero(np.bincount(codes + 1)) - 1).tolist()
+    return found
+
+
+def order_of(keys: Ints) -> Ints:
+    """The stable order of small keys; two bytes are sorted by counting, eight are not."""
+    small = len(keys) and keys.max() < 1 << 15
+    order: Ints = np.argsort(keys.astype(np.int16) if small else keys, kind="stable")
+    return order
+
+
+def stamp_matrix(values: Ints, starts: Ints, width: int) -> Ints:
+    """The stamps of one layout that begin at `starts`, as rows."""
+    first, last = int(starts[0]), int(starts[-1])
+    if last - first == (len(starts) - 1) * width:  # nothing between them: a view is enough
+        return values[first : last + width].reshape(len(starts), width)
+    found: Ints = values[starts[:, None] + np.arange(width)]
+    return found
+
+
 def numbers(column: pa.Array) -> Ints:
     """A column of integers; 0 where there is none."""
     filled = column.fill_null(0) if column.null_count else column
@@ -161,9 +185,8 @@ def _pairs(first: Codes, second: Ints, firsts: list[Any], seconds: list[Any] | N
         return first
     if second.min() == second.max():
         theirs = seconds[second[0]] if seconds is not None else int(second[0])
-        present = np.unique(first)
         code = np.full(len(firsts) + 1, NONE, dtype=np.int32)
-        for f in present:
+        for f in present(first):
             if f != NONE:
                 code[f] = pairs.code((firsts[f], theirs))
         found: Codes = code[first]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unisono.journal.schema import topics_of
-from unisono.pipeline.columns import NONE, Bools, Chunk, Ints, Vocabulary
+from unisono.pipeline.columns import NONE, Bools, Chunk, Ints, Vocabulary, order_of, present, stamp_matrix
 from unisono.pipeline.findings import Row
 
 BLOCK = 4096
@@ -59,11 +59,11 @@ def hashes(chunk: Chunk, rows: Ints, words: Vocabulary) -> Hashes:
         total: Hashes = authors[chunk.author[rows]] * (chunk.n[rows].astype(np.uint64) * _N + _ONE)
         total += chunk.more["number"][rows].astype(np.uint64) * _NUMBER
         layouts, starts = chunk.more["layout"][rows], chunk.more["stamp_at"][rows]
-        for layout in np.unique(layouts):
+        for layout in present(layouts):
             of_layout = layouts == layout
             topics = topics_of(words.layouts.words[layout])
             factors = np.array([factor(t) for t in topics], dtype=np.uint64)
-            matrix = _matrix(chunk.more["stamp"], starts[of_layout], len(topics))
+            matrix = stamp_matrix(chunk.more["stamp"], starts[of_layout], len(topics))
             total[of_layout] += _sums(matrix, factors)
         total ^= total >> _HALF
         total *= _MIX
@@ -83,14 +83,17 @@ class Book:
         if not len(rows):
             return
         number = chunk.more["number"][rows]
-        key = chunk.topic[rows].astype(np.int64) << 40 | number // BLOCK
-        order = np.argsort(key, kind="stable")
+        index = number // BLOCK
+        low = int(index.min())
+        width = int(index.max()) - low + 1
+        key = chunk.topic[rows].astype(np.int64) * width + (index - low)
+        order = order_of(key)
         key, values = key[order], hashes(chunk, rows, words)[order]
         starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
         counts = np.diff(np.concatenate((starts, [len(key)])))
         sums = np.add.reduceat(values, starts)
         for k, count, total in zip(key[starts].tolist(), counts.tolist(), sums.tolist(), strict=True):
-            block = Block(words.topics.words[k >> 40], k & ((1 << 40) - 1))
+            block = Block(words.topics.words[k // width], k % width + low)
             before = self.sums.get(block, Sum(0, 0))
             self.sums[block] = Sum(before.rows + count, (before.hashes + total) % (1 << 64))
 
@@ -159,15 +162,6 @@ def _place(parts: list[Copies], at: int) -> Row:
             return Row(part.life, int(part.places[at]))
         at -= len(part.numbers)
     raise IndexError(at)
-
-
-def _matrix(values: Ints, starts: Ints, width: int) -> Ints:
-    """The stamps that begin at `starts`, as rows."""
-    first, last = int(starts[0]), int(starts[-1])
-    if last - first == (len(starts) - 1) * width:  # nothing between them: a view is enough
-        return values[first : last + width].reshape(len(starts), width)
-    found: Ints = values[starts[:, None] + np.arange(width)]
-    return found
 
 
 def _sums(matrix: Ints, factors: Hashes) -> Hashes:

@@ -77,7 +77,6 @@ def synthesize(
     publishers: int = 10,
     plant: str = "",
     seed: int = 1,
-    first_life: int = 0,
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Made:
     """Write a journal of about `deliveries` deliveries to the folder `out`."""
@@ -138,6 +137,7 @@ def _told(world: World, s: int) -> Row:
     in_order = np.ones(len(events), dtype=np.bool_)
     if s % 2:
         late = np.flatnonzero(world.rng.random(len(events)) < LATE_SHARE)
+        late = late if len(late) else np.array([len(events) // 2])  # somebody is always late
         after = _next_of_topic(world.topic[events], late)
         keep = (after >= 0) & ~np.isin(after, late)
         late, after = late[keep], after[keep]

@@ -13,12 +13,15 @@ from unisono.sim.explore.moving import MovingScenario
 from unisono.sim.explore.moving_ends import explore_moving
 from unisono.sim.explore.packets import LinkScenario, explore_links
 from unisono.sim.explore.search import Step
+from unisono.sim.explore.story import Finding
 from unisono.sim.explore.walks import walk
 from unisono.testing.planted_bugs import BUGS, PlantedBug
 from unisono.testing.planted_bugs.bug import World
 
-MOVING_STATES_MAX = 40_000  # of a moving world; what is larger is walked through
-WALKS = 200
+# Moving worlds: how far they are searched before they are walked through, and after. A world without its bug
+# (that is where engines check themselves) is searched whole by `lab explore` as far as that is possible.
+STATES_FEW, STATES_MANY = 4_000, 60_000
+WALKS, WALK_STEPS = 400, 200
 
 
 class BugResult(msgspec.Struct, frozen=True):
@@ -93,12 +96,20 @@ def explore_world(world: World) -> Explored:
 
 
 def _explore_moving(world: MovingScenario) -> Explored:
-    """Every state up to a bound; a world that is larger is walked through as well."""
-    explored = explore_moving(world, MOVING_STATES_MAX, cut=True)
-    if explored.whole or explored.findings:
+    """A few thousand states; walks, should the world be larger; and if those find nothing either, many states."""
+    explored = explore_moving(world, STATES_FEW, cut=True)
+    if explored.whole or _relevant(world, explored.findings):
         return explored
-    findings = [finding for seed in range(WALKS) for finding in walk(world, seed).findings]
-    return msgspec.structs.replace(explored, findings=tuple(findings))
+    for seed in range(WALKS):
+        findings = walk(world, seed, WALK_STEPS).findings
+        if _relevant(world, findings):
+            return msgspec.structs.replace(explored, findings=findings)
+    return explored if world.invariants else explore_moving(world, STATES_MANY, cut=True)
+
+
+def _relevant(world: MovingScenario, findings: Iterable[Finding]) -> bool:
+    """A weak world is out to break one promise; in a sound one nothing may break."""
+    return any(world.invariants or finding.promise in world.promises for finding in findings)
 
 
 def _chosen(names: Iterable[str] | None) -> list[PlantedBug]:

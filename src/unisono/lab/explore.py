@@ -1,8 +1,8 @@
 """The sweep: every interleaving of hundreds of tiny worlds, in every mode, on every plan.
 
 All 84 patterns in which three subscribers can hold three topics, and seeded random patterns of four topics; a
-subscriber that asks for what was lost; and the links on their own. A configuration is one pattern with one choice of everything: events, plan, threshold,
-mode of publishing, mode of delivery.
+subscriber that asks for what was lost; and the links on their own. A configuration is one pattern with one choice
+of everything: events, plan, threshold, mode of publishing, mode of delivery. Then worlds that move (`moving`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from unisono.engines.topic_managers.settings import ManagerSettings, Mode, OnGap, SubscriberSettings
+from unisono.lab.moving import BOUND, BOUND_QUICK, WALK_STEPS, WALK_STEPS_QUICK, moving_worlds
 from unisono.sim.explore import (
     LIVENESS,
     NO_FAULTS,
@@ -30,8 +31,10 @@ from unisono.sim.explore import (
     forest,
     line,
 )
+from unisono.sim.explore.moving_ends import explore_moving
 from unisono.sim.explore.packets import LinkScenario, explore_links
 from unisono.sim.explore.search import Step
+from unisono.sim.explore.walks import random_moving, walk
 
 RANDOM_PATTERNS = 500
 RANDOM_PATTERNS_QUICK = 25
@@ -82,6 +85,9 @@ class Row(msgspec.Struct, frozen=True):
     states: int
     violations: int
     stuck: int
+    cut: int = (
+        0  # configurations that were too large: searched up to the bound, the walks must do for the rest
+    )
 
 
 class Exploration(msgspec.Struct, frozen=True):
@@ -143,6 +149,7 @@ def explore(
     sweep.four_topics(seed, patterns)
     sweep.repair(quick=quick)
     sweep.links(quick=quick)
+    sweep.moving(quick=quick)
     return sweep.result(perf_counter() - started)
 
 
@@ -211,6 +218,23 @@ class _Sweep:
             self.add("links", str(scenario), explore_links(scenario))
         self.progress("links", len(scenarios), len(scenarios))
 
+    def moving(self, *, quick: bool) -> None:
+        worlds = list(moving_worlds(quick=quick))
+        bound = BOUND_QUICK if quick else BOUND
+        for done, (row, configuration, scenario) in enumerate(worlds):
+            self.progress("moving", done, len(worlds))
+            self.add(row, f"{row}; {configuration}", explore_moving(scenario, bound, cut=True))
+        self.progress("moving", len(worlds), len(worlds))
+        steps, seed, enough = 0, 0, WALK_STEPS_QUICK if quick else WALK_STEPS
+        while steps < enough:
+            self.progress("walks", steps, enough)
+            walked = walk(random_moving(seed), seed)
+            self.add(
+                "walks (each state is a step)", f"seed {seed}", Explored(walked.steps, 1, walked.findings)
+            )
+            steps, seed = steps + walked.steps, seed + 1
+        self.progress("walks", enough, enough)
+
     def configurations(
         self,
         topics: tuple[str, ...],
@@ -241,11 +265,12 @@ class _Sweep:
                 self.add(name, f"{name}; {holdings}; {published}", self.explorer.explore(scenario))
 
     def add(self, row: str, configuration: str, explored: Explored) -> None:
-        counts = self.rows.setdefault(row, [0, 0, 0, 0])
+        counts = self.rows.setdefault(row, [0, 0, 0, 0, 0])
         counts[0] += 1
         counts[1] += explored.states
         counts[2] += explored.violations
         counts[3] += explored.stuck
+        counts[4] += not explored.whole
         if explored.findings and self.first is None:
             finding = explored.findings[0]
             self.first = CounterExample(configuration, finding.promise, finding.explanation, finding.trace)

@@ -344,12 +344,20 @@ class MovingWorld:
         self.now = max(self.now, self.engines[name].next_timer() or 0.0)
         self._handle(name, TICK)
 
+    def next_timer(self) -> tuple[float, str] | None:
+        """The next timer of all, and whose it is."""
+        due = [(t, name) for name, e in self.engines.items() if (t := e.next_timer()) is not None]
+        return min(due, default=None)
+
     def pass_time(self) -> bool:
         """The next timer of all fires; False if there is none."""
-        due = [(t, name) for name, e in self.engines.items() if (t := e.next_timer()) is not None]
-        if due:
-            self.tick(min(due)[1])
-        return bool(due)
+        due = self.next_timer()
+        try:
+            if due is not None:
+                self.tick(due[1])
+        except Broken as broken:
+            self.broken = str(broken)
+        return due is not None
 
     def _spend(self, what: str) -> None:
         left = max(0, getattr(self.harm, what) - 1)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+import msgspec
+
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.sim.explore.moving import EXACT, Change, Harm, MovingScenario
 from unisono.sim.explore.moving_ends import Judge
 from unisono.sim.explore.moving_world import MovingWorld
 from unisono.sim.explore.scenario import Planned
+from unisono.sim.explore.search import Step
 from unisono.sim.explore.story import Finding
 
 HARM_SHARE = 0.04  # of the steps, while there is harm to be done
@@ -79,19 +82,28 @@ def walk(scenario: MovingScenario, seed: int, steps_max: int = STEPS_MAX) -> Wal
     """One way through a world, to its end."""
     rng = random.Random(seed)
     world = MovingWorld(scenario, branching=False, watching=True)
-    steps = 0
-    while steps < steps_max and not world.broken:
-        steps += 1
-        lot = rng.random()
-        harms = world.harms() if lot < HARM_SHARE else []
-        if harms:
-            world.after(rng.choice(harms))
-            continue
-        duties = world.duties()
-        if duties and lot > HARM_SHARE + TICK_SHARE:
-            world.after(rng.choice(duties))
-        elif not world.pass_time() and not duties:
+    trace: list[Step] = [("seed", str(seed))]
+    while len(trace) <= steps_max and not world.broken:
+        step = _next_step(world, rng)
+        if step is None:
             break
-    judge = Judge(scenario)
-    findings = tuple(judge.findings(world))
-    return Walked(steps + world.settle_steps, findings)
+        trace.append(step)
+        if step[0] == "time":
+            world.pass_time()
+        else:
+            world.after(step)
+    findings = tuple(Judge(scenario).findings(world))
+    if findings:
+        findings = tuple(msgspec.structs.replace(finding, trace=tuple(trace)) for finding in findings)
+    return Walked(len(trace) - 1 + world.settle_steps, findings)
+
+
+def _next_step(world: MovingWorld, rng: random.Random) -> Step | None:
+    lot = rng.random()
+    harms = world.harms() if lot < HARM_SHARE else []
+    if harms:
+        return rng.choice(harms)
+    duties = world.duties()
+    if duties and lot > HARM_SHARE + TICK_SHARE:
+        return rng.choice(duties)
+    return ("time",) if duties or world.next_timer() is not None else None

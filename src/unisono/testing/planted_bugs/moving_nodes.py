@@ -302,8 +302,7 @@ def with_finisher(weak: type[Finisher], node: type[ManagerNode] = ManagerNode) -
 
     class WeakNode(node):  # type: ignore[misc, valid-type]
         def _finish(self, now: float) -> list[Effect]:
-            finisher: Finisher | None = self.finisher
-            if finisher is None:
+            if getattr(self, "finisher", None) is None:
                 self.finisher = weak(self.control, self.manager_settings.threshold)
             effects: list[Effect] = super()._finish(now)
             return effects

@@ -43,7 +43,7 @@ def moving(
 def _planned(text: str) -> Planned:
     """As in "a:T1", or "a:T1:p" if it is not of a publisher of its own."""
     name, topic, *publisher = text.split(":")
-    return Planned(name, topic, *publisher[:1])
+    return Planned(name, topic, publisher[0] if publisher else "")
 
 
 def _change(word: str) -> Change:
@@ -138,7 +138,7 @@ JOIN_AND_CRASH = moving(
 # s holds T2 in one epoch and T1 in the next; o holds both, and no two subscribers ever do at once.
 ACROSS_EPOCHS = moving(
     "T1:N1 T2:N1 T3:N1",
-    "a:T1 b:T2",
+    "b:T2:p a:T1:p",
     observers={"o": "T1 T2"},
     members={"s": "T2 T3"},
     scripts={"s": "-T2 +T1"},

@@ -1,0 +1,131 @@
+"""The moving worlds of the sweep: joins, leaves, swaps, crashes and zombies racing with two or three events.
+
+Two or three topics, on the rank line and on the forest, exactly, tagged and bounded. What has more states than
+the bound is searched up to it, nearest ends first; random walks through larger worlds do for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from unisono.engines.takeover.control import PlanKind
+from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.sim.explore.moving import EXACT, Change, Harm, MovingScenario
+from unisono.sim.explore.scenario import Planned
+from unisono.sim.explore.walks import TAG
+
+BOUND, BOUND_QUICK = 50_000, 2_500
+WALK_STEPS, WALK_STEPS_QUICK = 1_500_000, 60_000
+
+PLANS: tuple[PlanKind, ...] = ("line", "forest")
+DELIVERIES = {
+    "exact": EXACT,
+    "tag": TAG,
+    "buffer 1": SubscriberSettings(on_gap="tag", buffer=1, max_hold=1000.0, repair=True),
+}
+
+Holdings: TypeAlias = dict[str, frozenset[str]]
+Script: TypeAlias = tuple[Change, ...]
+
+
+def moving_worlds(*, quick: bool) -> Iterator[tuple[str, str, MovingScenario]]:
+    """Rows of the breakdown, what each configuration is called, and its world."""
+    for kind in PLANS:
+        for row, name, world in _worlds(kind):
+            for delivery, settings in DELIVERIES.items():
+                if quick and delivery != "exact":
+                    continue
+                if delivery != "exact" and len(world.events) > 2:
+                    continue
+                yield f"{row}; {kind}; {delivery}", name, world.but(subscribers=settings)
+
+
+def _worlds(kind: PlanKind) -> Iterator[tuple[str, str, MovingScenario]]:
+    for name, world in _static(kind):
+        for row, harm in _harms(world).items():
+            yield row, name, world.but(harm=harm)
+    for name, world in _changing(kind):
+        yield "joins and leaves", name, world
+        if len(world.events) == 2:
+            for row in ("swap", "crash", "zombie"):
+                yield f"joins and leaves, {row}", name, world.but(harm=_harms(world)[row])
+
+
+def _harms(world: MovingScenario) -> dict[str, Harm]:
+    return {
+        "swap": Harm(ranks=(tuple(reversed(world.topics)),)),
+        "crash": Harm(crashes=1),
+        "zombie": Harm(zombies=1),
+        "lost append": Harm(lost_appends=1),
+        "lost answer": Harm(lost_answers=1),
+        "swap, stale read": Harm(ranks=(tuple(reversed(world.topics)),), stale_reads=1),
+    }
+
+
+def _static(kind: PlanKind) -> Iterator[tuple[str, MovingScenario]]:
+    """Nobody joins or leaves."""
+    two = _of("T1:N1 T2:N2", "a:T1 b:T2", kind, {"o1": "T1 T2", "o2": "T1 T2"})
+    yield "2 topics", two
+    yield "2 topics, 3 events", two.but(events=_events("a:T1 b:T2 c:T2"))
+    yield (
+        "2 topics on one node",
+        _of("T1:N1 T2:N1", "a:T1 b:T2", kind, {"o1": "T1 T2"}).but(spare=("N2",), threshold=1),
+    )
+    all_three = {"o1": "T1 T2 T3", "o2": "T1 T2 T3"}
+    yield "3 topics", _of("T1:N1 T2:N2 T3:N1", "b:T2 c:T3", kind, all_three)
+    lanes = {"o1": "T2 T3", "o2": "T2 T3", "o3": "T1 T3", "o4": "T1 T3"}
+    yield "3 topics, two lanes", _of("T1:N1 T2:N2 T3:N1", "b:T2 c:T3", kind, lanes)
+    yield "3 topics, 3 events", _of("T1:N1 T2:N2 T3:N1", "a:T1 b:T2 c:T3", kind, all_three)
+
+
+def _changing(kind: PlanKind) -> Iterator[tuple[str, MovingScenario]]:
+    """Somebody joins or leaves."""
+    both = {"o": "T1 T2"}
+    for name, held, script in (
+        ("adds the upper", "T2", "+T1"),
+        ("adds the lower", "T1", "+T2"),
+        ("leaves the upper", "T1 T2", "-T1"),
+        ("leaves the lower", "T1 T2", "-T2"),
+        ("one after the other", "T2", "-T2 +T1"),
+    ):
+        for events in ("a:T1 b:T2", "a:T1 b:T2 c:T2"):
+            world = _of("T1:N1 T2:N2", events, kind, both)
+            yield f"2 topics, {name}, {events}", _with(world, {"s": held}, {"s": script})
+    for name, held, script in (
+        ("adds the top", "T3", "+T1"),
+        ("adds the middle", "T1 T3", "+T2"),
+        ("adds two", "T3", "+T1,T2"),
+        ("leaves and returns", "T1 T3", "-T1 +T1"),
+    ):
+        world = _of("T1:N1 T2:N2 T3:N1", "a:T1 c:T3", kind, {"o": "T1 T2 T3"})
+        yield f"3 topics, {name}", _with(world, {"s": held}, {"s": script})
+        yield (
+            f"3 topics, {name}, 3 events",
+            _with(world.but(events=_events("a:T1 b:T2 c:T3")), {"s": held}, {"s": script}),
+        )
+    two_joins = _of("T1:N1 T2:N1", "a:T1 b:T2 c:T2", kind, both)
+    yield "2 topics, two joins", _with(two_joins, {"s1": "T1", "s2": "T2"}, {"s1": "+T2", "s2": "+T1"})
+
+
+def _of(owner: str, events: str, kind: PlanKind, observers: dict[str, str]) -> MovingScenario:
+    owners = dict(pair.split(":") for pair in owner.split())
+    return MovingScenario(tuple(owners), owners, _events(events), _holdings(observers), kind=kind)
+
+
+def _with(world: MovingScenario, members: dict[str, str], scripts: dict[str, str]) -> MovingScenario:
+    return world.but(
+        members=_holdings(members), scripts={name: _script(text) for name, text in scripts.items()}
+    )
+
+
+def _events(text: str) -> tuple[Planned, ...]:
+    return tuple(Planned(name, topic) for name, topic in (event.split(":") for event in text.split()))
+
+
+def _holdings(held: dict[str, str]) -> Holdings:
+    return {name: frozenset(topics.split()) for name, topics in held.items()}
+
+
+def _script(text: str) -> Script:
+    return tuple(("add" if w[0] == "+" else "remove", tuple(w[1:].split(","))) for w in text.split())

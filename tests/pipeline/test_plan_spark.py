@@ -26,6 +26,8 @@ from unisono.pipeline.plan_overlaps import count_overlaps
 from unisono.pipeline.plan_synth import draw_subscriptions, synthesise, write_rates
 from unisono.pipeline.session import open_session
 
+pytestmark = pytest.mark.timeout(300)  # Spark starts slowly on a busy machine
+
 
 @pytest.fixture(scope="module")
 def spark():

@@ -16,6 +16,7 @@ from unisono.pipeline.sweep import run_sweep
 from unisono.pipeline.sweep_cell import run_cell
 from unisono.pipeline.sweep_spec import Spec, load_spec, make_spec
 
+pytestmark = pytest.mark.timeout(300)  # Spark starts slowly on a busy machine
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"experiment": "fuzz", "seeds": 4, "seeds_per_cell": 2, "grid": {"loss": [0.0, 0.2]}}
 

@@ -57,3 +57,22 @@ def write_rates(path: Path, topics: int, busiest: float = 1000.0, skew: float = 
     places = np.random.default_rng(topics).permutation(topics)
     rates = busiest / (places + 1.0) ** skew
     pq.write_table(pa.table({"topic": names, "rate": rates}), path)
+
+
+def main() -> None:
+    """Write subscriptions and rates to a folder: `python -m unisono.pipeline.plan_synth --out DIR`."""
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--subscribers", type=int, default=1_000_000)
+    parser.add_argument("--topics", type=int, default=1000)
+    parser.add_argument("--each", type=int, default=20, help="topics that a subscriber holds")
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    synthesise(asked.out / "subscriptions.parquet", asked.subscribers, asked.topics, asked.each)
+    write_rates(asked.out / "rates.parquet", asked.topics)
+
+
+if __name__ == "__main__":
+    main()

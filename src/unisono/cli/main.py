@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from unisono import __version__
-from unisono.cli import bench, bench_journal, demo, lab, pipeline, pipeline_plan, rank
+from unisono.cli import bench, bench_journal, bench_pipeline, demo, lab, pipeline, pipeline_plan, rank
 from unisono.cli.output import BAD_INPUT, people
 from unisono.model.errors import UnisonoError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.add_typer(lab.app, name="lab")
+bench.app.command("pipeline")(bench_pipeline.pipeline)
 app.add_typer(bench.app, name="bench")
 bench.app.command("journal")(bench_journal.journal)
 app.add_typer(pipeline.app, name="pipeline")

@@ -30,8 +30,10 @@ explore: setup   ## every interleaving of tiny worlds, and the planted bugs
 	@$(BIN)/unisono lab explore
 	@$(BIN)/unisono lab bugs
 
-fuzz: setup      ## seeded worlds of loss, duplication and re-ordering
-	@$(BIN)/unisono lab fuzz --seeds 1000
+fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under another hash seed
+	@$(BIN)/unisono lab fuzz --seeds 10000
+	@for hash in 1 2; do PYTHONHASHSEED=$$hash $(BIN)/python -c "from unisono.lab.fuzz import digests; \
+	  print(*digests(range(100)))" | sha256sum; done | uniq | wc -l | grep -qx 1 && echo "100 seeds leave equal traces"
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

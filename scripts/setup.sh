@@ -25,6 +25,13 @@ command -v "$python" >/dev/null 2>&1 || apt_install python3 python3-venv
 
 command -v java >/dev/null 2>&1 || ( apt_install default-jre-headless ) || say "Java is missing: everything works but the Spark pipeline"
 
+# For the tests of mqtt:// only; they are skipped without it. No broker of the system's is to run because of us.
+have_mosquitto() { command -v mosquitto >/dev/null 2>&1 || [ -x /usr/sbin/mosquitto ]; }
+if ! have_mosquitto && command -v apt-get >/dev/null 2>&1; then
+  ( apt_install mosquitto && { as_root systemctl disable --now mosquitto >/dev/null 2>&1 || :; } ) \
+    || say "Mosquitto is missing: the tests of mqtt:// will be skipped"
+fi
+
 say "making $venv (a minute or two the first time)"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

@@ -81,7 +81,7 @@ def test_a_broker_that_forgets_our_session_is_a_gap(fragile):
 @pytest.mark.parametrize("query", ["?", "?qos=0&"])
 def test_during_an_outage_frames_wait_up_to_a_bound(fragile, query):
     async def main():
-        _, heard, taken = await outage_with_a_full_outbox(fragile.url + query, fragile)
+        heard, taken = await outage_with_a_full_outbox(fragile.url + query, fragile)
         assert {int(frame) for frame in heard} <= set(range(taken))
 
     asyncio.run(main())

@@ -86,9 +86,8 @@ def test_jetstream_loses_and_doubles_nothing_when_the_server_is_killed(fragile):
 @pytest.mark.parametrize("query", ["?", "?jetstream=LOAD&"])
 def test_during_an_outage_frames_wait_up_to_a_bound(fragile, query):
     async def main():
-        service, heard, taken = await outage_with_a_full_outbox(fragile.url + query, fragile)
-        if service.capabilities.reliable:
-            assert [int(frame) for frame in heard] == list(range(taken))
+        heard, taken = await outage_with_a_full_outbox(fragile.url + query, fragile)
+        assert {int(frame) for frame in heard} <= set(range(taken))
 
     asyncio.run(main())
 

@@ -193,7 +193,7 @@ class NatsService(BrokerService):
         try:
             for source in sources:
                 self._subscriptions[source] = await self._subscribe(source)
-            await self.client.flush(timeout=self.options.connect_timeout)  # type: ignore[arg-type]
+            await self._round_trip(self.options.connect_timeout)
         except nats.errors.Error as error:
             raise ConnectionError(f"{self.url} did not confirm the subscription: {error}") from error
 
@@ -249,9 +249,19 @@ class NatsService(BrokerService):
         """Return when the server has everything published before."""
         await super().flush()
         await self.wait_until_up()
-        with suppress(nats.errors.FlushTimeoutError):
-            return await self.client.flush(timeout=self.options.flush_timeout)  # type: ignore[arg-type]
-        raise ConnectionError(f"{self.url} did not answer within {self.options.flush_timeout:g} s")
+        try:
+            await self._round_trip(self.options.flush_timeout)
+        except nats.errors.Error as error:
+            raise ConnectionError(f"{self.url} did not confirm what was published: {error}") from error
+
+    async def _round_trip(self, timeout_s: float) -> None:
+        """Return when the server has seen everything that we sent.
+
+        Client.flush writes its PING ahead of what is pending. What is pending now is written before the first answer
+        comes, so that a second PING is behind it.
+        """
+        for _ in range(2):
+            await self.client.flush(timeout=timeout_s)  # type: ignore[arg-type]
 
     async def _part(self) -> None:
         await self.client.close()

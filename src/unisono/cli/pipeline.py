@@ -16,6 +16,7 @@ from unisono.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from unisono.pipeline.audit import Report
+    from unisono.pipeline.run import Ran
 
 app = typer.Typer(no_args_is_help=True, help="Audit what was recorded, and plan from it, on Spark.")
 
@@ -44,7 +45,9 @@ def synth(
     topics: Annotated[int, typer.Option(min=1)] = 20,
     subscribers: Annotated[int, typer.Option(min=1)] = 100,
     each: Annotated[int, typer.Option(min=1, help="Topics each subscriber holds.")] = 10,
-    plant: Annotated[str, typer.Option(help="Break one thing: swap, tag, duplicate, forge, cause, gap.")] = "",
+    plant: Annotated[
+        str, typer.Option(help="Break one thing: swap, tag, duplicate, forge, cause, gap.")
+    ] = "",
     seed: int = 1,
     json: Json = False,
 ) -> None:
@@ -100,6 +103,27 @@ def audit(
     finish(held=report.verdict != "violated")
 
 
+@app.command()
+def run(
+    journal: Journal,
+    lake: Annotated[Path, typer.Option(help="A folder for tables, states and verdicts.")],
+    master: Master = "local[*]",
+    remote: Remote = "",
+    json: Json = False,
+) -> None:
+    """Bring tables and verdicts up to date with a journal; only what is new is read."""
+    with needs_spark():
+        from unisono.pipeline.run import run as bring_up_to_date
+    with _progress() as tell:
+        ran = bring_up_to_date(journal, lake, master=master, remote=remote, tell=tell)
+    if json:
+        print_json(ran)
+    else:
+        people.print(f"{ran.rows_new:,} new rows in {ran.segments_new} segments")
+        _show(ran)
+    finish(held=ran.verdict != "violated")
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """One bar, whose title says what is going on."""
@@ -107,7 +131,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda title, done, of: status.update(f"{title}: {done} of {of}")
 
 
-def _show(report: Report) -> None:
+def _show(report: Report | Ran) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("promise", "verdict", "why"):
         table.add_column(title)

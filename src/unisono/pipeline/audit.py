@@ -114,9 +114,10 @@ def certificate_of(
     blocks = certify.suspected_blocks(shown)
     differing = None
     if blocks:
-        parts = runner.run(
-            "comparing stamps", partial(certify.copies_in, blocks=blocks), lives, [x.rows for x in lives]
-        )
+        reach = {life.life: life.reach for life in shown}
+        work = partial(certify.copies_in, blocks=blocks)
+        things = [(life, reach.get(life.name, [])) for life in lives]
+        parts = runner.run("comparing stamps", work, things, [life.rows for life in lives])
         differing = disagreement([part for parts_ in parts for part in parts_])
     whole = {life.name for life in lives if life.is_whole}
     result = certify.certify(shown, whole, differing)
@@ -140,25 +141,11 @@ def memory_mib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def _report(
-    listing: Listing, ways: list[tuple[tuple[str, ...], Judgement]], mode: str, started: float
-) -> Report:
-    told: list[Told] = []
-    for _, way in ways:
-        told += way.told + put_into_words(listing.lives, way.found)
-    refused = [{"path": r.path, "reason": r.reason} for r in listing.refused]
-    refused += list(
-        {(life, why): {"path": life, "reason": why} for _, w in ways for life, why in w.broken}.values()
-    )
-    promises = _judged(listing, ways, told, bool(refused))
-    # What lacks segments may look lost or unpublished without being so.
-    weak = {j.promise for j in promises if j.verdict != "violated"}
-    violations = together([t for t in told if t.promise not in weak])
-    matter = [j for j in promises if j.matters]
-    if any(j.verdict == "violated" for j in matter):
-        verdict = "violated"
-    else:
-        verdict = "held" if matter and all(j.verdict == "held" for j in matter) else "unknown"
+Ways = list[tuple[tuple[str, ...], Judgement]]
+
+
+def _report(listing: Listing, ways: Ways, mode: str, started: float) -> Report:
+    verdict, promises, violations, refused = summarize(listing, ways)
     return Report(
         deliveries=max((w.deliveries for _, w in ways), default=0),
         verdict=verdict,
@@ -169,6 +156,28 @@ def _report(
         refused=refused,
         memory_mib={"driver": memory_mib(), "worker": max((w.worker_mib for _, w in ways), default=0)},
     )
+
+
+def summarize(
+    listing: Listing, ways: Ways
+) -> tuple[str, list[Judged], list[Violation], list[dict[str, str]]]:
+    """The verdict over everything, over each promise, the violations, and what could not be used."""
+    told: list[Told] = []
+    for _, way in ways:
+        told += way.told + put_into_words(listing.lives, way.found)
+    refused = [{"path": r.path, "reason": r.reason} for r in listing.refused]
+    broken = dict.fromkeys(pair for _, way in ways for pair in way.broken)
+    refused += [{"path": life, "reason": why} for life, why in broken]
+    promises = _judged(listing, ways, told, bool(refused))
+    # What lacks segments may look lost or unpublished without being so.
+    sure = {j.promise for j in promises if j.verdict == "violated"}
+    violations = together([t for t in told if t.promise in sure])
+    matter = [j for j in promises if j.matters]
+    if any(j.verdict == "violated" for j in matter):
+        verdict = "violated"
+    else:
+        verdict = "held" if matter and all(j.verdict == "held" for j in matter) else "unknown"
+    return verdict, promises, violations, refused
 
 
 def _judged(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from unisono.journal.schema import topics_of
 from unisono.model.errors import HistoryError
 from unisono.pipeline.certificate import ORDERED, TOTAL, Certificate
 from unisono.pipeline.columns import CODE, CONTROL, NONE, Chunk, Codes, Ints, Vocabulary, present, read_chunks
-from unisono.pipeline.digests import Block, Book, Copies, copies, suspects
+from unisono.pipeline.digests import BLOCK, Block, Book, Copies, copies, suspects
 from unisono.pipeline.findings import Doubt, Found, Row
 from unisono.pipeline.ledgers import Ranges
 from unisono.pipeline.segments import Life, Segment
 
+Reach: TypeAlias = Sequence[dict[str, tuple[int, int]]]
 COLUMNS = (*CONTROL, "epoch", "layout", "stamp")
 
 
@@ -32,6 +34,10 @@ class Witnessed:
         self.words = Vocabulary()
         self.rows = 0
         self.segments = 0
+        self.whole_segments = 0  # that could be read to their ends
+        self.reach: list[
+            dict[str, tuple[int, int]]
+        ] = []  # of each segment: topic -> lowest and highest number
         self.healed = False
         self.broken = ""  # why it could not be read on
         self.certificates: dict[tuple[str, str], Certificate] = {}
@@ -44,11 +50,14 @@ class Witnessed:
         """Judge the segments that follow those already fed; stops for good at one that cannot be read."""
         if self.broken:
             return self
-        try:
-            self._feed(segments)
-        except HistoryError as error:
-            self.broken = str(error)
-        self.segments += len(segments)
+        for segment in segments:
+            self.reach.append({})
+            self.segments += 1
+            try:
+                self._feed(segment)
+            except HistoryError as error:
+                self.broken = str(error)
+                break
         return self
 
     def slim(self) -> Witnessed:
@@ -57,11 +66,13 @@ class Witnessed:
             certificate.seen, certificate.last_n, certificate.only_tagged = {}, {}, set()
         return self
 
-    def _feed(self, segments: Sequence[Segment]) -> None:
-        for chunk in read_chunks(segments, self.words, *COLUMNS, first=self.rows):
+    def _feed(self, segment: Segment) -> None:
+        for chunk in read_chunks([segment], self.words, *COLUMNS, first=self.rows):
             kind = chunk.kind
             self.healed |= bool((kind == CODE[Kind.HEALED]).any())
-            self._sequence(chunk, np.flatnonzero(kind == CODE[Kind.SEQUENCED]))
+            sequenced = np.flatnonzero(kind == CODE[Kind.SEQUENCED])
+            self._sequence(chunk, sequenced)
+            self._note_reach(chunk, sequenced)
             theirs = ~np.isin(kind, [CODE[k] for k in (Kind.SEQUENCED, Kind.PUBLISHED, Kind.HEALED)])
             for code in present(chunk.subscription[theirs]):
                 key = self.words.subscriptions.words[code]
@@ -72,6 +83,7 @@ class Witnessed:
                 self.certificates[key].feed(chunk, mine)
                 delivered = mine[kind[mine] == CODE[Kind.DELIVERED]]
                 self.books[key].feed(chunk, delivered, self.words)
+                self._note_reach(chunk, delivered)
                 self._note_layouts(chunk.topic[delivered], chunk.more["layout"][delivered])
             self.rows += len(chunk)
 
@@ -83,6 +95,17 @@ class Witnessed:
         for topic in present(topics):
             name = self.words.topics.words[topic]
             self.numbers.setdefault(name, Ranges()).add(numbers[topics == topic])
+
+    def _note_reach(self, chunk: Chunk, rows: Ints) -> None:
+        topics, numbers = chunk.topic[rows], chunk.more["number"][rows]
+        reach = self.reach[-1]
+        for code in present(topics):
+            mine = numbers[topics == code]
+            low, high = reach.setdefault(str(self.words.topics.words[code]), (int(mine[0]), int(mine[0])))
+            reach[str(self.words.topics.words[code])] = (
+                min(low, int(mine.min())),
+                max(high, int(mine.max())),
+            )
 
     def _note_layouts(self, topics: Codes, layouts: Codes) -> None:
         for key in np.unique(topics.astype(np.int64) << 32 | (layouts + 1)).tolist():
@@ -130,15 +153,25 @@ def suspected_blocks(lives: Iterable[Witnessed]) -> set[Block]:
     )
 
 
-def copies_in(life: Life, blocks: set[Block]) -> list[Copies]:
-    """The stamped rows of a life that lie in one of `blocks`."""
+def copies_in(life_and_reach: tuple[Life, Reach], blocks: set[Block]) -> list[Copies]:
+    """The stamped rows of a life that lie in one of `blocks`; segments that cannot have any are not opened."""
+    life, reach = life_and_reach
     words = Vocabulary()
     kinds = [CODE[Kind.DELIVERED], CODE[Kind.SEQUENCED]]
     found: list[Copies] = []
-    for chunk in read_chunks(life.segments, words, *COLUMNS):
-        rows = np.flatnonzero(np.isin(chunk.kind, kinds))
-        found += copies(chunk, rows, words, life.name, blocks)
+    first = 0
+    for segment, spans in zip(life.segments, reach, strict=False):
+        if any(_touches(spans, block) for block in blocks):
+            for chunk in read_chunks([segment], words, *COLUMNS, first=first):
+                rows = np.flatnonzero(np.isin(chunk.kind, kinds))
+                found += copies(chunk, rows, words, life.name, blocks)
+        first += segment.rows
     return found
+
+
+def _touches(spans: dict[str, tuple[int, int]], block: Block) -> bool:
+    low, high = spans.get(block.topic, (1, 0))
+    return low <= high and low // BLOCK <= block.at <= high // BLOCK
 
 
 def _count(result: Certified, certificates: Sequence[Certificate]) -> None:

@@ -12,7 +12,7 @@ _VIEWS = """
 create temp table published as
   select publisher, incarnation, n, topic, process, seq from journal where kind = 'published';
 create temp table sequenced as
-  select publisher, incarnation, n, topic, number, row_number() over (order by at, number) as rank
+  select publisher, incarnation, n, topic, number, row_number() over (order by "at", number) as rank
   from journal where kind = 'sequenced';
 create temp table joined as
   select process, subscription, topic, number, "order" from journal where kind = 'subscribed';

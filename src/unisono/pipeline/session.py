@@ -49,7 +49,7 @@ def open_session(master: str = "local[*]", remote: str = "") -> SparkSession:
         builder = builder.remote(remote)
     else:
         _check_master(master)
-        _check_java()
+        check_java()
         builder = builder.master(master)
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)
@@ -69,12 +69,13 @@ def explained(what: str) -> Iterator[None]:
     except UnisonoError:
         raise
     except OSError as error:
-        raise ConfigError(f"{what}: {_advice(error)}") from error
+        raise ConfigError(f"{what}: {advice(error)}") from error
     except Exception as error:
-        raise ConfigError(f"{what}: {_advice(error)}") from error
+        raise ConfigError(f"{what}: {advice(error)}") from error
 
 
-def _advice(error: BaseException) -> str:
+def advice(error: BaseException | str) -> str:
+    """What happened and what to do, out of whatever was raised or printed."""
     text = str(error)
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full or "No space left on device" in text:
@@ -95,7 +96,8 @@ def _gist(text: str) -> str:
     return (telling[-1] if telling else lines[0] if lines else "")[:300]
 
 
-def _check_java() -> None:
+def check_java() -> None:
+    """Refuse to go on without Java: Spark's own words for that are hard to read."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise ConfigError(

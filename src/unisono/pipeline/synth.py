@@ -77,6 +77,7 @@ def synthesize(
     publishers: int = 10,
     plant: str = "",
     seed: int = 1,
+    segment_rows: int = SEGMENT_ROWS,
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Made:
     """Write a journal of about `deliveries` deliveries to the folder `out`."""
@@ -84,12 +85,14 @@ def synthesize(
     world = _draw(deliveries, topics, subscribers, each, publishers, np.random.default_rng(seed))
     rows = [_told(world, s) for s in range(subscribers)]
     planted = _plant(world, rows, plant) if plant else ""
-    written = _write_sources(Path(out), world, swapped=_cause(world) if plant == "cause" else None)
+    written = _write_sources(
+        Path(out), world, segment_rows, swapped=_cause(world) if plant == "cause" else None
+    )
     if plant == "cause":
         planted = _cause_words(world)
     told = 0
     for s, row in enumerate(rows):
-        written += _write_subscriber(Path(out), world, s, row)
+        written += _write_subscriber(Path(out), world, s, row, segment_rows)
         told += len(row.events)
         tell(s + 1, subscribers)
     return Made(told, len(world.topic), written, planted)
@@ -215,7 +218,7 @@ def _cause_words(world: World) -> str:
     return f"{_event(world, second)} was published before {_event(world, first)}, which everybody sees first"
 
 
-def _write_sources(out: Path, world: World, swapped: tuple[int, int] | None) -> int:
+def _write_sources(out: Path, world: World, rows_max: int, swapped: tuple[int, int] | None) -> int:
     """What publishers, the sequencer and the world recorded."""
     written = 0
     when = BEGINS + STEP_S * np.arange(len(world.topic))
@@ -226,13 +229,13 @@ def _write_sources(out: Path, world: World, swapped: tuple[int, int] | None) -> 
             first = int(np.searchsorted(events, swapped[0]))
             events[[first, first + 1]] = events[[first + 1, first]]
         at = np.sort(when[events]) - 1e-3
-        written += _write(out, _publisher(p), world, events, Kind.PUBLISHED, at, stamps=False)
-    written += _write(out, "node-0", world, np.arange(len(world.topic)), Kind.SEQUENCED, when)
+        written += _write(out, _publisher(p), world, events, Kind.PUBLISHED, at, rows_max, stamps=False)
+    written += _write(out, "node-0", world, np.arange(len(world.topic)), Kind.SEQUENCED, when, rows_max)
     healed = _columns("world", Kind.HEALED, 1, float(when[-1]) + 1)
-    return written + _write_tables(out, "world", [pa.table(healed, schema=SCHEMA)])
+    return written + _write_tables(out, "world", [pa.table(healed, schema=SCHEMA)], rows_max)
 
 
-def _write_subscriber(out: Path, world: World, s: int, row: Row) -> int:
+def _write_subscriber(out: Path, world: World, s: int, row: Row, rows_max: int) -> int:
     name, held = _name(s), world.held[s]
     joined = _columns(name, Kind.SUBSCRIBED, len(held), BEGINS - 1)
     joined["topic"] = _words(held, world.topics)
@@ -241,7 +244,7 @@ def _write_subscriber(out: Path, world: World, s: int, row: Row) -> int:
     tables = [pa.table(joined, schema=SCHEMA)]
     at = BEGINS + STEP_S * (row.events + 10)
     np.maximum.accumulate(at, out=at)
-    return _write(out, name, world, row.events, Kind.DELIVERED, at, row=row, before=tables)
+    return _write(out, name, world, row.events, Kind.DELIVERED, at, rows_max, row=row, before=tables)
 
 
 def _write(
@@ -251,6 +254,7 @@ def _write(
     events: Ints,
     kind: Kind,
     at: np.ndarray[Any, Any],
+    rows_max: int,
     *,
     stamps: bool = True,
     row: Row | None = None,
@@ -258,8 +262,8 @@ def _write(
 ) -> int:
     tables = before or []
     seq = sum(len(t) for t in tables)
-    for start in range(0, len(events), SEGMENT_ROWS):
-        part = slice(start, start + SEGMENT_ROWS)
+    for start in range(0, len(events), rows_max):
+        part = slice(start, start + rows_max)
         columns = _columns(process, kind, len(events[part]), 0.0, seq=seq + start)
         columns |= _event_columns(world, events[part], stamps, row, start)
         columns["at"] = pa.array(at[part])
@@ -267,7 +271,7 @@ def _write(
             columns["in_order"] = pa.array(row.in_order[part])
             columns["published_at"] = pa.array(BEGINS + STEP_S * events[part] - 1e-3)
         tables.append(pa.table(columns, schema=SCHEMA))
-    return _write_tables(out, process, tables)
+    return _write_tables(out, process, tables, rows_max)
 
 
 def _event_columns(
@@ -296,9 +300,9 @@ def _event_columns(
     return columns
 
 
-def _write_tables(out: Path, process: str, tables: list[pa.Table]) -> int:
+def _write_tables(out: Path, process: str, tables: list[pa.Table], rows_max: int) -> int:
     """One segment for each table but the first, which is short and goes with the second."""
-    if len(tables) > 1 and len(tables[0]) < SEGMENT_ROWS // 8:
+    if len(tables) > 1 and len(tables[0]) < rows_max // 8:
         tables = [pa.concat_tables(tables[:2]).unify_dictionaries().combine_chunks(), *tables[2:]]
     for index, table in enumerate(tables):
         label = Label(process, _LIFE, index, index == len(tables) - 1)

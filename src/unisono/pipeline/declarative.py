@@ -1,0 +1,89 @@
+"""Runs the declarative pipeline of a lake: `spark-pipelines run`, with a catalog that outlives the run.
+
+Without a persistent catalog a second run does not know the tables of the first. The catalog is an embedded Derby
+inside the lake; like all of the lake it serves one run at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from string import Template
+
+from unisono.model.errors import ConfigError
+from unisono.pipeline.lake import Lake
+from unisono.pipeline.session import SETTINGS, advice, check_java
+
+PROJECT = Path(__file__).with_name("project")
+STREAMS = ("raw", "clean", "facts", "quarantine")
+_DONE = re.compile(r"Flow \S*?(\w+)`? has COMPLETED")
+
+
+def prepare(lake: Lake) -> Path:
+    """Put the project into the lake with its folders named; returns the path of the spec."""
+    shutil.rmtree(lake.project, ignore_errors=True)
+    shutil.copytree(PROJECT, lake.project, ignore=shutil.ignore_patterns("__pycache__"))
+    spec = lake.project / "spark-pipeline.yml"
+    names = {name: str(getattr(lake, name)) for name in ("storage", "landed", "quarantined", "verdicts")}
+    spec.write_text(Template(spec.read_text()).substitute(names))
+    java = f"{SETTINGS['spark.driver.extraJavaOptions']} -Dderby.stream.error.file={lake.conf / 'derby.log'}"
+    settings = {
+        **SETTINGS,
+        "spark.driver.extraJavaOptions": java,
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(lake.warehouse),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake.folder / 'catalog'};create=true",
+    }
+    lines = [f"{key} {value}" for key, value in settings.items()]
+    (lake.conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
+    return spec
+
+
+def _die_with_parent() -> None:
+    """A Spark that outlives whoever started it would keep the catalog locked."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def run_tables(lake: Lake, remote: str = "", tell: Callable[[str], None] = lambda words: None) -> None:
+    """Bring all tables up to date."""
+    check_java()
+    spec = prepare(lake)
+    command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec", str(spec)]
+    environment = {
+        **os.environ,
+        "SPARK_CONF_DIR": str(lake.conf),
+        "PYSPARK_PYTHON": sys.executable,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+    if remote:
+        environment["SPARK_REMOTE"] = remote
+    last: deque[str] = deque(maxlen=200)
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=lake.conf,
+        preexec_fn=_die_with_parent,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last.append(line.rstrip())
+            done = _DONE.search(line)
+            if done:
+                tell(done.group(1))
+    if process.returncode:
+        said = "\n".join(last)
+        raise ConfigError(f"the tables could not be made: {advice(said)}")

@@ -39,7 +39,9 @@ class LeaseError(UnisonoError):
     """A subscription was not heard of for so long that the others went on without it."""
 
     def __init__(self, subscription: str, epoch: int) -> None:
-        super().__init__(f"subscription '{subscription}' was silent for too long: epoch {epoch} began without it")
+        super().__init__(
+            f"subscription '{subscription}' was silent for too long: epoch {epoch} began without it"
+        )
 
 
 class GapError(UnisonoError):

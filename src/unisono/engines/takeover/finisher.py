@@ -33,14 +33,17 @@ class Finisher:
         if unread := [lane for lane in control.sealed if lane not in self.read]:
             return [Read(lane) for lane in unread]
         if self.recovery is None:
-            assert control.intent is not None
-            reports = control.intent.reports
-            self.recovery = recover(self.read, control.epoch, control.intent.rank, reports)
+            self.recovery = self._recover()
         record = self.recovery.record()
         lanes = sorted({*control.sealed, *control.lanes})
         if unwritten := [lane for lane in lanes if lane not in self.written]:
             return [Append(lane, record, None) for lane in unwritten]
         return [Announce(tuple(sorted(self.recovery.notice.numbers)), self.recovery.notice), self._activate()]
+
+    def _recover(self) -> Recovery:
+        intent = self.control.intent
+        assert intent is not None
+        return recover(self.read, self.control.epoch, intent.rank, intent.reports)
 
     def _activate(self) -> Effect:
         control, recovery = self.control, self.recovery

@@ -122,7 +122,7 @@ class LaneWriter:
 
     def state_of(self) -> Hashable:
         """Equal exactly when two writers would behave alike from now on."""
-        unconfirmed = tuple(self.unconfirmed)
+        unconfirmed = tuple((index, str(record)) for index, record in self.unconfirmed.items())
         answers = tuple(sorted(self.answers.items()))
         return (
             self.epoch,
@@ -133,6 +133,7 @@ class LaneWriter:
             self.on_the_way,
             self.state,
             self.waits_since,
+            self.patience,
         )
 
 

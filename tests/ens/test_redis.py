@@ -108,6 +108,21 @@ def test_an_end_to_reconnecting_closes_the_service(fragile):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("query", ["", "?mode=pubsub"])
+def test_patterns_that_are_one_glob_to_redis_are_told_apart(server, query):
+    async def main():
+        async with connected(server.url + query) as service:
+            both = await listen(service, "glob.*", "glob.>")
+            narrow = await listen(service, "glob.*")
+            service.publish(("glob.a",), b"a")
+            service.publish(("glob.a.b",), b"b")
+            service.publish(("glob.[x]",), b"x")
+            await until(lambda: both == [b"a", b"b", b"x"])
+            assert narrow == [b"a", b"x"]
+
+    asyncio.run(main())
+
+
 def test_frames_trimmed_before_they_are_read_are_a_gap(fragile):
     async def main():
         async with connected(f"{fragile.url}?reconnect_wait=1") as reader:

@@ -62,32 +62,39 @@ class RedisPubSub(RedisService):
             if confirming is not None and not confirming.done():
                 confirming.set_result(None)
 
-    async def _subscribe(self, pubsub: PubSub, source: str) -> str:
-        """Ask for a source; returns the name that Redis will confirm."""
+    def _spelt(self, source: str) -> str:
+        """What Redis calls a source, and will confirm."""
+        spell = to_glob if is_pattern(source) else to_key
+        return spell(source, self.options.prefix)
+
+    async def _subscribe(self, pubsub: PubSub, source: str) -> None:
+        name = self._spelt(source)
         if not is_pattern(source):
-            channel = to_key(source, self.options.prefix)
-            await pubsub.subscribe(channel)
-            return channel
-        glob = to_glob(source, self.options.prefix)
-        patterns = self._globs.setdefault(glob, [])
+            await pubsub.subscribe(name)
+            return
+        patterns = self._globs.setdefault(name, [])
         if source not in patterns:
             patterns.append(source)
-        await pubsub.psubscribe(glob)
-        return glob
+        await pubsub.psubscribe(name)
 
     async def _listen(self, sources: list[str]) -> None:
         await self.wait_until_up()
-        pubsub, waiting = self._pubsub, list[asyncio.Future[None]]()
-        assert pubsub is not None
+        pubsub, loop = self._pubsub, asyncio.get_running_loop()
+        if pubsub is None:  # the connection has just broken
+            raise ConnectionError(f"{self.url} is away; it is tried again, so try again later")
+        # Before asking: the answer may be quick. Several patterns may be one glob, and have one answer.
+        waiting = {self._spelt(source): loop.create_future() for source in sources}
+        self._confirming |= waiting
         try:
             for source in sources:
-                name = await self._subscribe(pubsub, source)
-                self._confirming[name] = asyncio.get_running_loop().create_future()
-                waiting.append(self._confirming[name])
+                await self._subscribe(pubsub, source)
             async with asyncio.timeout(self.options.connect_timeout):
-                await asyncio.gather(*waiting)
+                await asyncio.gather(*waiting.values())
         except (RedisError, OSError, TimeoutError) as error:
             raise ConnectionError(f"{self.url} did not confirm the subscription: {error}") from error
+        finally:
+            for name in waiting:
+                self._confirming.pop(name, None)
 
     async def _ignore(self, sources: list[str]) -> None:
         pubsub = self._pubsub
@@ -95,9 +102,9 @@ class RedisPubSub(RedisService):
             for source in sources:
                 if not is_pattern(source):
                     if pubsub is not None:
-                        await pubsub.unsubscribe(to_key(source, self.options.prefix))
+                        await pubsub.unsubscribe(self._spelt(source))
                     continue
-                glob = to_glob(source, self.options.prefix)
+                glob = self._spelt(source)
                 patterns = self._globs.get(glob, [])
                 if source in patterns:
                     patterns.remove(source)

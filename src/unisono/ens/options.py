@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -101,8 +101,3 @@ def tls_context(scheme: str, options: BrokerOptions) -> ssl.SSLContext | None:
 
 def _small(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def plain(options: BrokerOptions) -> dict[str, Any]:
-    """The options as a dictionary, for people."""
-    return msgspec.structs.asdict(options)

@@ -24,7 +24,19 @@ ARROWS: dict[str, set[str]] = {
     "pipeline": {"journal", "history", "model", "lab", "engines"},
     "lab": {"sim", "testing", "engines", "history", "model"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
-    "cli": {"pipeline", "journal", "lab", "sim", "testing", "runtime", "engines", "ens", "history", "model", "unisono"},
+    "cli": {
+        "pipeline",
+        "journal",
+        "lab",
+        "sim",
+        "testing",
+        "runtime",
+        "engines",
+        "ens",
+        "history",
+        "model",
+        "unisono",
+    },
     "unisono": {"model", "runtime", "cli"},  # __init__.py and __main__.py
 }
 IMPURE = {"asyncio", "socket", "time", "random", "uuid", "os", "threading", "secrets", "datetime", "logging"}

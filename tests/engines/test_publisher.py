@@ -64,7 +64,10 @@ def test_a_causal_publisher_waits_for_its_place_before_it_changes_lanes():
 
 def test_a_causal_publisher_pipelines_within_a_lane():
     engine = Publisher(causal=True)
-    assert engine.handle(publish(("A", 1), ("A", 2)), 0.0) == [request("A", 1, 1), request("A", 2, 1, after=1)]
+    assert engine.handle(publish(("A", 1), ("A", 2)), 0.0) == [
+        request("A", 1, 1),
+        request("A", 2, 1, after=1),
+    ]
 
 
 def test_a_lane_may_hold_many_topics():

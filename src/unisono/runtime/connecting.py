@@ -40,6 +40,12 @@ def connect(
     check_number("payload_max", payload_max, whole=True, least=1)
     check_number("publish_timeout", publish_timeout, positive=True)
     service = open_service(url)
+    if not service.capabilities.carries_objects:
+        scheme = url.partition(":")[0]
+        raise ConfigError(
+            f"{scheme}:// carries frames between processes, and this version orders events within one process only; "
+            "use memory://, or the adapter on its own (unisono.ens)"
+        )
     name = name or f"bus-{secrets.token_hex(4)}"
     recorder = make_recorder(name, record, journal)
     return Bus(service, name, recorder, outbox, payload_max, publish_timeout)

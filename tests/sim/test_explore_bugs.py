@@ -8,8 +8,11 @@ from unisono.lab.bugs import run_bug, run_bugs
 from unisono.model.errors import ConfigError
 from unisono.testing.planted_bugs import BUGS, PlantedBug
 
+# Those of the papers, and of rules shorter than ours, are paired with ours in tests/papers.
+OURS = [bug for bug in BUGS if "CE-" not in bug.source]
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+
+@pytest.mark.parametrize("bug", OURS, ids=lambda bug: bug.name)
 def test_the_bug_is_caught(bug: PlantedBug) -> None:
     result = run_bug(bug)
     assert result.caught, f"{bug.says} broke nothing"
@@ -18,7 +21,7 @@ def test_the_bug_is_caught(bug: PlantedBug) -> None:
 
 
 def test_the_table_is_well_formed() -> None:
-    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 14
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 60
     assert all(bug.says.endswith(".") and bug.source for bug in BUGS)
 
 

@@ -30,7 +30,7 @@ def explore(
     quick: Annotated[bool, typer.Option(help="A small part of the sweep, in seconds.")] = False,
     json: Json = False,
 ) -> None:
-    """Every interleaving of tiny worlds: 3 topics x 3 subscribers, and 500 random patterns of 4 topics."""
+    """Every interleaving of tiny worlds, standing still and moving, and random walks through larger ones."""
     with progress("exploring") as tell:
         result = run_explore(quick=quick, progress=lambda what, done, of: tell(done, of))
     if json:
@@ -38,12 +38,11 @@ def explore(
         finish(held=result.held)
     table = Table(title=f"{result.configurations:,} configurations, {result.states:,} states")
     table.add_column("sweep")
-    for column in ("configurations", "states", "violations", "stuck"):
+    for column in ("configurations", "states", "violations", "stuck", "cut at the bound"):
         table.add_column(column, justify="right")
     for row in result.rows:
-        table.add_row(
-            row.name, f"{row.configurations:,}", f"{row.states:,}", str(row.violations), str(row.stuck)
-        )
+        counts = (row.configurations, row.states, row.violations, row.stuck, row.cut)
+        table.add_row(row.name, *(f"{count:,}" for count in counts))
     people.print(table)
     if result.first is not None:
         people.print(f"[bold red]{result.first.promise}[/] in {result.first.configuration}")

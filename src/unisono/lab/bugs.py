@@ -21,7 +21,7 @@ from unisono.testing.planted_bugs.bug import World
 # Moving worlds: how far they are searched before they are walked through, and after. A world without its bug
 # (that is where engines check themselves) is searched whole by `lab explore` as far as that is possible.
 STATES_FEW, STATES_MANY = 4_000, 60_000
-WALKS, WALK_STEPS = 400, 200
+WALKS, WALKS_SOUND, WALK_STEPS = 400, 60, 200
 
 
 class BugResult(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ def _explore_moving(world: MovingScenario) -> Explored:
     explored = explore_moving(world, STATES_FEW, cut=True)
     if explored.whole or _relevant(world, explored.findings):
         return explored
-    for seed in range(WALKS):
+    for seed in range(WALKS_SOUND if world.invariants else WALKS):
         findings = walk(world, seed, WALK_STEPS).findings
         if _relevant(world, findings):
             return msgspec.structs.replace(explored, findings=findings)

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from unisono.engines.topic_managers.settings import ManagerSettings, Mode, OnGap, SubscriberSettings
-from unisono.lab.moving import BOUND, BOUND_QUICK, WALK_STEPS, WALK_STEPS_QUICK, moving_worlds
+from unisono.lab.moving import WALK_STEPS, WALK_STEPS_QUICK, moving_worlds
 from unisono.sim.explore import (
     LIVENESS,
     NO_FAULTS,
@@ -220,10 +220,9 @@ class _Sweep:
 
     def moving(self, *, quick: bool) -> None:
         worlds = list(moving_worlds(quick=quick))
-        bound = BOUND_QUICK if quick else BOUND
-        for done, (row, configuration, scenario) in enumerate(worlds):
+        for done, (row, name, world, bound) in enumerate(worlds):
             self.progress("moving", done, len(worlds))
-            self.add(row, f"{row}; {configuration}", explore_moving(scenario, bound, cut=True))
+            self.add(row, f"{row}; {name}", explore_moving(world, bound, cut=True))
         self.progress("moving", len(worlds), len(worlds))
         steps, seed, enough = 0, 0, WALK_STEPS_QUICK if quick else WALK_STEPS
         while steps < enough:

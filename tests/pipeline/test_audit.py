@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -19,7 +20,7 @@ from unisono.journal.schema import VERSION_KEY
 from unisono.model.errors import ConfigError, HistoryError
 from unisono.pipeline.audit import audit
 from unisono.pipeline.segments import list_journal
-from unisono.pipeline.session import open_session
+from unisono.pipeline.session import explained, open_session
 from unisono.pipeline.synth import PLANTS, synthesize
 from unisono.pipeline.tasks import Here, OnSpark, pack
 
@@ -172,6 +173,13 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path: Path) -> None:
         open_session("spark://127.0.0.1:1")
     with pytest.raises(ConfigError, match="Spark Connect URL"):
         open_session(remote="http://x")
+
+
+def test_a_full_disk_is_explained() -> None:
+    with pytest.raises(ConfigError, match="the disk is full; make room"), explained("the work stopped"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(ConfigError, match="the disk is full"), explained("the work stopped"):
+        raise RuntimeError("java.io.IOException: No space left on device\n\tat x.y(Z.java:1)")
 
 
 def test_missing_java_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,9 @@ class _Audit:
             examined = self.runner.run(
                 "comparing orders", partial(_examine, folder=place), self.lives, self.weights
             )
+            if any(one.strangers for one, _ in examined):
+                words = "too many events were delivered that nobody recorded as published or sequenced"
+                self.doubts += [Doubt(promise, words) for promise in _NEEDS if promise != "no_endless_wait"]
         return examined, catalogue
 
     def _save(self, catalogue: Catalogue) -> Path:

@@ -73,7 +73,7 @@ def run_bug(bug: PlantedBug, sound_worlds: dict[int, Explored] | None = None) ->
     known = {} if sound_worlds is None else sound_worlds
     if id(bug.sound) not in known:
         known[id(bug.sound)] = explore_world(bug.sound)
-    weak, sound = explore_world(bug.weak), known[id(bug.sound)]
+    weak, sound = explore_world(bug.weak, deep=bug.deep), known[id(bug.sound)]
     finding = next((f for f in weak.findings if f.promise == bug.promise), None)
     return BugResult(
         name=bug.name,
@@ -88,10 +88,10 @@ def run_bug(bug: PlantedBug, sound_worlds: dict[int, Explored] | None = None) ->
     )
 
 
-def explore_world(world: World) -> Explored:
-    """Every end of a world of any kind."""
+def explore_world(world: World, *, deep: bool = False) -> Explored:
+    """Every end of a world of any kind; `deep`: of a large moving one too, instead of walking through it."""
     if isinstance(world, MovingScenario):
-        return _explore_moving(world)
+        return explore_moving(world, STATES_MANY, cut=True) if deep else _explore_moving(world)
     return explore_links(world) if isinstance(world, LinkScenario) else Explorer().explore(world)
 
 

@@ -23,3 +23,4 @@ class PlantedBug:
     promise: str
     sound: World
     weak: World
+    deep: bool = False  # walks through the weak world rarely meet it: search on

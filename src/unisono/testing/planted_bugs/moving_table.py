@@ -20,11 +20,18 @@ CLAIMED = "invariants"  # two events claim one number: subscribers refuse the se
 
 
 def _bug(
-    name: str, says: str, source: str, promise: str, sound: MovingScenario, **weaker: object
+    name: str,
+    says: str,
+    source: str,
+    promise: str,
+    sound: MovingScenario,
+    *,
+    deep: bool = False,
+    **weaker: object,
 ) -> PlantedBug:
     # Only the promise in question is judged, and engines do not check themselves: the bug must show outside.
     weak = sound.but(**weaker, promises=(promise,), invariants=False)
-    return PlantedBug(name, says, source, promise, sound, weak)
+    return PlantedBug(name, says, source, promise, sound, weak, deep)
 
 
 MOVING_BUGS: tuple[PlantedBug, ...] = (
@@ -90,7 +97,7 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
     _bug(
         "growth_reroutes",
         "A topic whose group grows takes another way, past its own events on the old one.",
-        "001 routing, CE-18", STUCK, worlds.GROWING, make_control=nodes.direct_plan,
+        "001 routing, CE-18", STUCK, worlds.GROWING, make_control=nodes.direct_plan, deep=True,
     ),
     _bug(
         "held_before_forgotten",
@@ -143,13 +150,13 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
     _bug(
         "enters_at_once",
         "Events of the next epoch are delivered while some of the one before are missing.",
-        "epochs, CE-31", ORDER, worlds.ACROSS_EPOCHS, make_subscriber=members.EntersAtOnce,
+        "epochs, CE-31", ORDER, worlds.ACROSS_EPOCHS, make_subscriber=members.EntersAtOnce, deep=True,
     ),
     _bug(
         "tags_without_epoch",
         "A tag depends on numbers alone, and not on epochs.",
         "epochs, CE-32", ORDER, worlds.ACROSS_EPOCHS.but(subscribers=worlds.TAG),
-        make_subscriber=members.IgnoresEpochs,
+        make_subscriber=members.IgnoresEpochs, deep=True,
     ),
     _bug(
         "joined_before_stored",
@@ -186,7 +193,7 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
         "bounded_without_epoch",
         "A bounded buffer compares numbers and not epochs.",
         "bounded delivery, CE-39", ORDER, worlds.ACROSS_EPOCHS.but(subscribers=worlds.BOUNDED),
-        make_subscriber=members.IgnoresEpochs,
+        make_subscriber=members.IgnoresEpochs, deep=True,
     ),
     _bug(
         "sequence_is_no_fence_alone",
@@ -202,7 +209,7 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
     _bug(
         "old_messages_served",
         "A node goes on with stamps and joins of an epoch that is over.",
-        "takeover, CE-46", CLAIMED, worlds.SUSPICION, make_node=nodes.TakesOldMessages,
+        "takeover, CE-46", CLAIMED, worlds.SUSPICION, make_node=nodes.TakesOldMessages, deep=True,
     ),
     _bug(
         "appends_around_a_hole",
@@ -212,6 +219,6 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
     _bug(
         "old_read_believed",
         "A node starts an epoch from what a lane held before the epoch began in it.",
-        "takeover", CLAIMED, worlds.OLD_READ, make_node=nodes.BelievesOldReads,
+        "takeover", CLAIMED, worlds.OLD_READ, make_node=nodes.BelievesOldReads, deep=True,
     ),
 )  # fmt: skip

@@ -65,9 +65,9 @@ def test_the_first_failure_is_explained(monkeypatch):
 
 @pytest.mark.parametrize("moving", [True, False])
 def test_a_replay_tells_every_step_in_a_line(moving):
-    seed = next(seed for seed in range(1, 100) if is_moving(seed) is moving)
-    lines = replay(seed)
-    assert lines == replay(seed)
+    seeds = [seed for seed in range(1, 100) if is_moving(seed) is moving][:5]
+    lines = [line for seed in seeds for line in replay(seed)]
+    assert lines == [line for seed in seeds for line in replay(seed)]
     assert any(" deliver" in line for line in lines)
     assert all(line.isprintable() for line in lines)
 

@@ -24,6 +24,7 @@ from unisono.sim.trial import Trial, try_world
 from unisono.sim.world import World, draw_world
 
 TRIALS_MAX = 3000
+COURSES, COURSE = 12, 1_000_003
 
 W = TypeVar("W", World, MovingWorld)
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class Shrinker(Generic[W]):
         self.attempt: Callable[[W], Trial] = attempt
         self.cuts: Callable[[W], Iterator[list[W]]] = cuts
         self.progress = progress
+        self.seed = world.seed
         self.trials = 0
         self.trial = attempt(world)
         self.wanted = _kinds(self.trial)
@@ -83,7 +85,7 @@ class Shrinker(Generic[W]):
             pass
         steps = tuple(f"{step.at:.3f} {step}" for step in script(self.world))
         problems = (*self.trial.violations, *self.trial.stuck)
-        return Shrunk(self.world.seed, steps, tuple(settings(self.world)), problems, before, self.trials)
+        return Shrunk(self.seed, steps, tuple(settings(self.world)), problems, before, self.trials)
 
     def _round(self) -> bool:
         """Try every cut once; True if one of them could be made."""
@@ -108,12 +110,8 @@ class Shrinker(Generic[W]):
 
 def _kinds(trial: Trial) -> set[str]:
     """Which promises broke, without the names of those to whom it happened."""
-    kinds = set()
-    for problem in (*trial.violations, *trial.stuck):
-        promise, colon, _ = problem.partition(":")
-        words = promise if colon and " " not in promise else problem
-        kinds.add(re.sub(r"\S*\d\S*", "", words).strip())
-    return kinds
+    problems = (*trial.violations, *trial.stuck)
+    return {re.sub(r"\S*\d\S*", "", problem.partition(":")[0]).strip() for problem in problems}
 
 
 def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
@@ -141,6 +139,12 @@ def _moving_cuts(world: MovingWorld) -> Iterator[list[MovingWorld]]:
         replace(world, script=(*world.script[:i], smaller, *world.script[i + 1 :]))
         for i, step in enumerate(world.script)
         for smaller in _smaller(step)
+    ]
+    # With a step gone, chance strikes elsewhere: another course of it may do what the first one did.
+    yield [
+        replace(world, script=script, seed=world.seed + COURSE * course)
+        for script in _without(world.script)
+        for course in range(1, COURSES + 1)
     ]
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 
-def unisono(*arguments: str, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+def unisono(*arguments: str, timeout: float = 280) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "unisono", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 

@@ -24,7 +24,6 @@ from unisono.pipeline.lake import Lake
 from unisono.pipeline.session import SETTINGS, advice, check_java
 
 PROJECT = Path(__file__).with_name("project")
-STREAMS = ("raw", "clean", "facts", "quarantine")
 _DONE = re.compile(r"Flow \S*?(\w+)`? has COMPLETED")
 
 
@@ -59,15 +58,15 @@ def run_tables(lake: Lake, remote: str = "", tell: Callable[[str], None] = lambd
     """Bring all tables up to date."""
     check_java()
     spec = prepare(lake)
-    command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec", str(spec)]
+    # What `spark-pipelines run` runs, without the second Java that it starts only to start this.
+    command = [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", str(spec)]
     environment = {
         **os.environ,
         "SPARK_CONF_DIR": str(lake.conf),
         "PYSPARK_PYTHON": sys.executable,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
-    if remote:
-        environment["SPARK_REMOTE"] = remote
+    environment["SPARK_REMOTE"] = remote or "local[*]"
     last: deque[str] = deque(maxlen=200)
     with subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""raw -> clean -> facts, as streaming tables that read only new segments; small summaries as views made anew."""
+"""raw -> clean -> facts, as streaming tables that read only new segments; the verdicts, which are few, made anew."""
 
 from __future__ import annotations
 
@@ -83,18 +83,3 @@ def facts() -> DataFrame:
 @dp.materialized_view(comment="What the last run says about each promise.")
 def verdicts() -> DataFrame:
     return spark.read.parquet(_folder("verdicts"))
-
-
-@dp.materialized_view(comment="Each topic in a line.")
-def topics() -> DataFrame:
-    return (
-        spark.read.table("facts")
-        .groupBy("topic")
-        .agg(
-            f.count("*").alias("deliveries"),
-            f.count_if(~f.col("in_order")).alias("tagged"),
-            f.avg("latency_ms").alias("latency_ms_mean"),
-            f.approx_percentile("latency_ms", f.lit(0.99)).alias("latency_ms_p99"),
-            f.sum("stamp_bytes").alias("stamp_bytes"),
-        )
-    )

@@ -12,8 +12,12 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV)
 	@touch $@
 
-demo: setup      ## the problem and the cure side by side
-	@$(BIN)/unisono demo
+demo: setup      ## the problem and the cure side by side, then the Spark audit of what was delivered
+	@rm -rf out/demo && mkdir -p out/demo
+	@$(BIN)/unisono demo --journal out/demo/journal
+	@$(BIN)/unisono pipeline audit --journal out/demo/journal --json > out/demo/audit.json
+	@$(BIN)/unisono pipeline report --journal out/demo/journal --audit out/demo/audit.json --out out/demo/report.html
+	@grep -m1 '"verdict"' out/demo/audit.json | tr -d '",' | sed 's/ *verdict: */audit on Spark: /'
 
 test: check      ## what CI runs
 	@$(BIN)/python -m pytest

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from unisono import Bus, Subscription, connect
 from unisono.cli.output import Json, finish, people, print_json
 from unisono.cli.patterns import PATTERN, agreement, find_patterns, same_order
 from unisono.history import Kind, Outcome, Record, Verdict, judge
+from unisono.model.errors import ConfigError
 
 TOPICS = ("alpha", "beta", "gamma", "delta", "epsilon")
 DETECTORS = ("anna", "bruno")
@@ -196,12 +198,17 @@ def demo(
         float, typer.Option(min=0, max=5000, help="Largest delay of a notification.")
     ] = 15.0,
     seed: Annotated[int, typer.Option(help="Decides letters and delays.")] = 7,
+    journal: Annotated[
+        Path | None, typer.Option(help="Keep what unisono delivered as a journal in this folder.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """The problem and the cure side by side: do two subscribers see the same patterns?"""
     scene = Scene(seconds, rate, jitter_ms, seed)
     with Live(console=people, refresh_per_second=8, transient=True) as live:
         asyncio.run(scene.play(lambda: live.update(_table(scene))))
+    if journal is not None:
+        _keep(scene.ordered_history, journal)
     bare, ordered = scene.verdicts()
     exact = scene.ordered[-1]
     complete = len(exact.delays_ms) == 2 * scene.published
@@ -224,6 +231,15 @@ def demo(
         colour = "green" if held else "bold red"
         people.print(f"unisono:  [{colour}]{ordered.outcome}[/]: {escape(ordered.explanation)}")
     finish(held=held)
+
+
+def _keep(history: list[Record], folder: Path) -> None:
+    """Write a history as a journal, for the pipeline; needs the extra `journal`."""
+    try:
+        from unisono.journal import write_records
+    except ImportError:
+        raise ConfigError("a journal needs the extra: pip install 'unisono[journal]'") from None
+    write_records(folder, history)
 
 
 def _table(scene: Scene) -> Table:

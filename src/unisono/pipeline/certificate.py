@@ -50,7 +50,9 @@ class Certificate:
         self.deliveries = 0
         self.checked = 0
         self.found: dict[str, Found] = {}  # the first of each promise
-        self.clock: dict[int, int] = {}  # topic -> number
+        self.clock: dict[int, int] = {}  # topic -> number: what was told, and from where on it is owed
+        self.told: dict[int, int] = {}  # what was told alone
+        self.left = False  # a topic was left: what a tagged event was behind may have been left untaken
         self.raised_by: dict[int, int] = {}  # topic -> row
         self.epoch, self.entered_by = 0, NONE
         self.waits = self.lost = False
@@ -97,6 +99,8 @@ class Certificate:
         elif kind == CODE[Kind.UNSUBSCRIBED]:
             self.is_plain = False
             self.clock.pop(topic, None)
+            self.told.pop(topic, None)
+            self.left = True
             spans = self.spans.get(topic, [])
             if spans and spans[-1].last is None:
                 # Only who waits for gaps has shown, by delivering a number, that it was owed all below.
@@ -193,22 +197,27 @@ class Certificate:
         untagged, own, first = chunk.in_order[rows], chunk.topic[rows], chunk.first
         all_untagged = bool(untagged.all())
         late = np.zeros(len(rows), dtype=np.bool_)
+        missing = np.zeros(len(rows), dtype=np.bool_)  # a tag is, if it has none
         before: dict[int, Ints] = {}
         for topic, entry in entries.items():
             raising = entry if all_untagged else np.where(untagged, entry, ABSENT)
             before[topic] = self._running(raising, self.clock[topic])
             reached = before[topic][:-1]
-            late |= (entry < reached) & (entry != ABSENT)
-            late |= (entry == reached) & (own == topic)
+            behind = (entry < reached) & (entry != ABSENT)
+            late |= behind | ((entry == reached) & (own == topic))
+            told = self.told.get(topic, -1)
+            if told < self.clock[topic]:  # below a floor it may be tagged, and need not be
+                behind &= (own == topic) | (entry < self._running(raising, told)[:-1])
+            missing |= behind | ((entry == reached) & (own == topic))
         epoch = chunk.more["epoch"][rows].astype(np.int64)
         epochs = self._running(np.where(untagged, epoch, 0), self.epoch)
         past = epoch < epochs[:-1]
         late |= past
-        bad = ~untagged & ~late
-        if self.waits and self.lost:
-            self.is_plain &= not (untagged & late).any()
-        else:
-            bad |= untagged & late
+        missing |= past
+        bad = ~untagged & ~late & (not self.left)
+        self.is_plain &= not (untagged & late).any()
+        if not (self.waits and self.lost):
+            bad |= untagged & missing
         if bad.any():
             i = int(np.argmax(bad))
             self.checked += i + 1
@@ -220,6 +229,8 @@ class Certificate:
                 self.clock[topic] = int(before[topic][-1])
                 at = np.argmax(np.where(untagged, entry, ABSENT))
                 self.raised_by[topic] = first + int(rows[at])
+            heard = int(entry.max() if all_untagged else np.where(untagged, entry, ABSENT).max())
+            self.told[topic] = max(heard, self.told.get(topic, -1))
         if epochs[-1] > self.epoch:
             self.epoch = int(epochs[-1])
             self.entered_by = first + int(rows[np.argmax(np.where(untagged, epoch, 0))])

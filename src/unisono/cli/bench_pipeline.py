@@ -28,7 +28,7 @@ Figures = dict[str, Any]
 def pipeline(
     sizes: Annotated[str, typer.Option(help="Millions of deliveries, with commas between.")] = "2,10,50",
     cores: Annotated[int, typer.Option(min=1)] = 2,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of which the fastest counts.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of which the fastest counts.")] = 2,
     reference: Annotated[bool, typer.Option(help="Also run the audit in DuckDB.")] = True,
     json: Json = False,
 ) -> None:
@@ -45,9 +45,9 @@ def pipeline(
     with people.status("starting Spark") as status:
         spark = open_session(f"local[{cores}]")
         runner = OnSpark(spark)
-        runner.run("warming up", _nothing, range(cores * 4), [1] * (cores * 4))
         results = []
         try:
+            _measure(20_000, runner, cores, 2, reference=False)  # warms up Java, and Python's imports
             for deliveries in wanted:
                 status.update(f"auditing {deliveries:,} deliveries")
                 results.append(_measure(deliveries, runner, cores, repeats, reference))
@@ -61,12 +61,6 @@ def pipeline(
     for words in missed:
         people.print(f"[bold red]missed[/]: {words}")
     finish(held=not missed)
-
-
-def _nothing(thing: int) -> int:
-    from unisono.pipeline import audit, examine
-
-    return thing + len(audit.MODES) + len(examine.__name__)
 
 
 def _sizes(text: str) -> list[int]:

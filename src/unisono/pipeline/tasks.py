@@ -23,6 +23,7 @@ R = TypeVar("R")
 Tell = Callable[[str, int, int], None]
 
 TASKS_PER_CORE = 4  # enough to even out, few enough to cost nothing
+WEIGHT_MIN = 500_000  # rows that make a task worth its start
 POLL_S = 0.3
 
 
@@ -54,7 +55,9 @@ class OnSpark:
         """`work` on each thing, wherever Spark has room."""
         if not things:
             return []
-        bins = pack(list(zip(range(len(things)), things, strict=True)), weights, self.cores * TASKS_PER_CORE)
+        worth = max(self.cores, sum(weights) // WEIGHT_MIN)
+        tasks = min(self.cores * TASKS_PER_CORE, worth)
+        bins = pack(list(zip(range(len(things)), things, strict=True)), weights, tasks)
         packed = [pickle.dumps(b) for b in bins]
 
         def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -42,8 +42,8 @@ class _Connection:
     async def connect(self):
         await self._service.connect()
 
-    async def subscribe(self, topics, notify):
-        return await self._service.subscribe(topics, notify)
+    async def subscribe(self, topics, notify, *, with_topic=False):
+        return await self._service.subscribe(topics, notify, with_topic=with_topic)
 
     async def change(self, interest, topics):
         await self._service.change(interest, topics)

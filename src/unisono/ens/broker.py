@@ -94,9 +94,11 @@ class BrokerService(ABC):
         self._sender.add_done_callback(self._sender_ended)
         self._state = "open"
 
-    async def subscribe(self, topics: frozenset[str], notify: Notify) -> Listener:
+    async def subscribe(
+        self, topics: frozenset[str], notify: Notify, *, with_topic: bool = False
+    ) -> Listener:
         """Notify of every frame on one of the topics or patterns from now on."""
-        listener = Listener(frozenset(), notify)
+        listener = Listener(frozenset(), notify, with_topic)
         await self.change(listener, topics)
         return listener
 

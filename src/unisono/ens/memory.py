@@ -51,7 +51,12 @@ class MemoryInterest:
 
     topics: frozenset[str]  # and patterns
     notify: Notify
+    with_topic: bool = False
     live: bool = True
+
+    def hears(self, topic: str) -> bool:
+        """Whether it listens to a topic, by its name or by a pattern."""
+        return topic in self.topics or any(matches(name, topic) for name in self.topics)
 
 
 @dataclass(eq=False)
@@ -89,11 +94,13 @@ class MemoryService:
         self._users += 1
         self.is_left = False
 
-    async def subscribe(self, topics: frozenset[str], notify: Notify) -> MemoryInterest:
+    async def subscribe(
+        self, topics: frozenset[str], notify: Notify, *, with_topic: bool = False
+    ) -> MemoryInterest:
         """Notify of every frame on one of the topics or patterns from now on."""
         if not self._users:
             raise ClosedError("the memory service is closed; connect first")
-        interest = MemoryInterest(frozenset(), notify)
+        interest = MemoryInterest(frozenset(), notify, with_topic)
         await self.change(interest, topics)
         return interest
 
@@ -135,10 +142,10 @@ class MemoryService:
             interests = list(dict.fromkeys(i for topic in topics for i in self._interested(topic)))
         if self.well_behaved:
             for interest in interests:
-                _notify(interest, frame)
+                _notify(interest, topics, frame)
         else:
             for interest in interests:
-                self._mistreat(interest, frame)
+                self._mistreat(interest, topics, frame)
 
     def _interested(self, topic: str) -> Iterable[MemoryInterest]:
         """Who listens to a topic, by its name or by a pattern; everybody once."""
@@ -152,7 +159,7 @@ class MemoryService:
             patterns = self._matched[topic] = [p for p in self._by_pattern if matches(p, topic)]
         return dict.fromkeys(chain(by_name, *(self._by_pattern[p] for p in patterns)))
 
-    def _mistreat(self, interest: MemoryInterest, frame: Any) -> None:
+    def _mistreat(self, interest: MemoryInterest, topics: tuple[str, ...], frame: Any) -> None:
         bad, rng = self.misbehaviour, self._rng
         copies = 2 if rng.random() < bad.duplicate else 1
         for _ in range(copies):
@@ -161,11 +168,11 @@ class MemoryService:
             self._sent += 1
             delay = rng.random() * bad.jitter_ms / 1000
             loop = asyncio.get_running_loop()
-            self._late[self._sent] = loop.call_later(delay, self._arrive, self._sent, interest, frame)
+            self._late[self._sent] = loop.call_later(delay, self._arrive, self._sent, interest, topics, frame)
 
-    def _arrive(self, sent: int, interest: MemoryInterest, frame: Any) -> None:
+    def _arrive(self, sent: int, interest: MemoryInterest, topics: tuple[str, ...], frame: Any) -> None:
         del self._late[sent]
-        _notify(interest, frame)
+        _notify(interest, topics, frame)
         if not self._late:
             self._wake()
 
@@ -193,11 +200,14 @@ class MemoryService:
             self._wake()
 
 
-def _notify(interest: MemoryInterest, frame: Any) -> None:
+def _notify(interest: MemoryInterest, topics: tuple[str, ...], frame: Any) -> None:
     """Tell one subscriber; whatever it raises is its own affair, not that of the others or the publisher."""
     if interest.live:
         try:
-            interest.notify(frame)
+            if interest.with_topic:
+                interest.notify(next((t for t in topics if interest.hears(t)), topics[0]), frame)
+            else:
+                interest.notify(frame)
         except Exception:
             log.exception("a subscriber of %s raised while it was notified", sorted(interest.topics))
 

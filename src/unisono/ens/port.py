@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-Notify: TypeAlias = Callable[[Any], None]
-"""Called with each frame, from the event loop; must not block and must not raise."""
+Notify: TypeAlias = Callable[..., None]
+"""Called with each frame, or with its topic and the frame, from the event loop; must not block and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,14 @@ class EventNotificationService(Protocol):
         """Reach the service; raises ConnectionError with what to do about it."""
         ...
 
-    async def subscribe(self, topics: frozenset[str], notify: Notify) -> Interest:
-        """Call `notify` once with every frame published on one of the topics after this returns."""
+    async def subscribe(
+        self, topics: frozenset[str], notify: Notify, *, with_topic: bool = False
+    ) -> Interest:
+        """Call `notify` once with every frame published on one of the topics after this returns.
+
+        With `with_topic` it is called as `notify(topic, frame)`: the topic that the frame was published on, also where
+        a pattern was asked for; of a frame for several topics, the first that was asked for.
+        """
         ...
 
     async def change(self, interest: Interest, topics: frozenset[str]) -> None:

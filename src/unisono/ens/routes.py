@@ -24,6 +24,7 @@ class Listener:
 
     topics: frozenset[str]
     notify: Notify
+    with_topic: bool = False  # whether it is notified of the topic as well
     live: bool = True
     sources: dict[str, None] = field(default_factory=dict)  # oldest first
     is_plain: bool = True  # no patterns: every topic has one source
@@ -80,6 +81,9 @@ class Routes:
         for listener in tuple(listeners):
             if listener.live and (listener.is_plain or listener.hears(topic, source)):
                 try:
-                    listener.notify(frame)
+                    if listener.with_topic:
+                        listener.notify(topic, frame)
+                    else:
+                        listener.notify(frame)
                 except Exception:
                     log.exception("a subscriber of %s raised while it was notified", sorted(listener.topics))

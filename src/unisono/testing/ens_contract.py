@@ -19,6 +19,7 @@ What is asked is what the ordering layer relies on, and no more (see `unisono.en
   more than once elsewhere. Frames are compared as multisets: order is asked for only where `is_ordered` is set;
 - a pattern means every topic that matches it, also one that is new; a topic that is meant twice is heard once;
 - a change misses and doubles nothing of what stays;
+- who asks for it is told the topic that a frame was published on, not the pattern it was meant by;
 - nothing is notified after `unsubscribe` has returned, and nothing published after `close`;
 - a subscriber that raises harms nobody but itself.
 
@@ -139,8 +140,22 @@ class EnsContract:
                 return
             a, b, c = world.topics(3)
             wide, narrow, other = [await world.listen(service, t) for t in ((a, b), (b,), (c,))]
-            service.publish((a, b), b"for a and b")
-            await world.settle({wide: [b"for a and b"], narrow: [b"for a and b"], other: []})
+            told = await world.listen(service, (b, c), with_topic=True)
+            service.publish((a, b), b"x")
+            await world.settle({wide: [b"x"], narrow: [b"x"], other: [], told: [(b, b"x")]})
+
+        self._run(scenario)
+
+    def test_the_topic_of_a_frame_is_told_to_who_asks(self) -> None:
+        async def scenario(world: _World) -> None:
+            service, (a, b) = await world.service(), world.topics(2)
+            wide = f"{a.rpartition('.')[0]}.>"
+            named, meant = [await world.listen(service, t, with_topic=True) for t in ((a, b), (wide,))]
+            plain = await world.listen(service, (a, b))
+            for topic in (a, b, a):
+                service.publish((topic,), topic.encode())
+            told = [(topic, topic.encode()) for topic in (a, b, a)]
+            await world.settle({named: told, meant: told, plain: [frame for _, frame in told]})
 
         self._run(scenario)
 
@@ -434,13 +449,11 @@ class _World:
 
     def topics(self, count: int) -> list[str]:
         """Topics that nobody else uses."""
-        fresh = f"contract.{secrets.token_hex(6)}"
-        return [f"{fresh}.t{n}" for n in range(count)]
+        return [f"contract.{fresh}.t{n}" for fresh in (secrets.token_hex(6),) for n in range(count)]
 
     async def service(self) -> EventNotificationService:
         """One more connection to the broker."""
-        service = self._suite.make_service()
-        await service.connect()
+        await (service := self._suite.make_service()).connect()
         self._is_reliable = self._is_reliable and service.capabilities.reliable
         self._open[id(service)] = service
         self._stack.push_async_callback(self.close, service)
@@ -451,10 +464,13 @@ class _World:
         if self._open.pop(id(service), None) is not None:
             await service.close()
 
-    async def listen(self, service: EventNotificationService, topics: Iterable[str]) -> _Listener:
+    async def listen(
+        self, service: EventNotificationService, topics: Iterable[str], *, with_topic: bool = False
+    ) -> _Listener:
         """Subscribe, and write down what comes."""
         listener = _Listener()
-        listener.interest = await service.subscribe(frozenset(topics), listener.frames.append)
+        notify = (lambda *told: listener.frames.append(told)) if with_topic else listener.frames.append
+        listener.interest = await service.subscribe(frozenset(topics), notify, with_topic=with_topic)
         return listener
 
     async def settle(self, expected: dict[_Listener, list[Any]]) -> None:

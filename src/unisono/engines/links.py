@@ -26,17 +26,7 @@ from unisono.engines.contract import Engine
 from unisono.engines.effects import Effect, Fail, Send
 from unisono.engines.inputs import TICK, Input, Lost, Received
 from unisono.model.errors import UnisonoError
-from unisono.model.frames import Message
-
-
-class Packet(msgspec.Struct, frozen=True, array_like=True):
-    """What really travels: a message with its number, or none with number 0; and how far I heard you."""
-
-    number: int
-    acknowledged: int
-    message: Message | None = None
-    life: int = 0  # of the sender
-    to: int = 0  # the life it is meant for; 0 where that is not known yet
+from unisono.model.frames import Message, Packet
 
 
 class Transmit(msgspec.Struct, frozen=True):

@@ -1,25 +1,31 @@
 """Frames as bytes: one version byte, then MessagePack. Anything else is a FrameError, never a crash.
 
 The version says how to read what follows; this build writes version 1 and reads version 1. Sizes are checked
-before anything is decoded.
+before anything is decoded. Frames go over links and the event notification service, packets are frames with
+their place on a link, records are what a lane stores.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from unisono.model.errors import FrameError
-from unisono.model.frames import EpochNotice, Heartbeat, Message, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, Stamped
+from unisono.model.lanes import LaneRecord
 
 VERSION = 1
 FRAME_BYTES_MAX = 8 * 1024 * 1024
+RECORD_BYTES_MAX = 64 * 1024 * 1024  # the beginning of an epoch names every topic and every subscriber
 
 Frame: TypeAlias = Stamped | Heartbeat | EpochNotice | Message
 
+_T = TypeVar("_T")
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+_frames: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
+_packets: msgspec.msgpack.Decoder[Packet] = msgspec.msgpack.Decoder(Packet)
+_records: msgspec.msgpack.Decoder[LaneRecord] = msgspec.msgpack.Decoder(LaneRecord)
 _PREFIX = bytes([VERSION])
 
 
@@ -30,13 +36,38 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_frame(data: bytes, limit: int = FRAME_BYTES_MAX) -> Frame:
     """The frame that the bytes carry."""
+    return decode_versioned(data, _frames, limit, "frame")
+
+
+def encode_packet(packet: Packet) -> bytes:
+    """The bytes that carry a packet of a link."""
+    return _PREFIX + _encoder.encode(packet)
+
+
+def decode_packet(data: bytes, limit: int = FRAME_BYTES_MAX) -> Packet:
+    """The packet that the bytes carry."""
+    return decode_versioned(data, _packets, limit, "packet")
+
+
+def encode_record(record: LaneRecord) -> bytes:
+    """The bytes that are stored in a lane."""
+    return _PREFIX + _encoder.encode(record)
+
+
+def decode_record(data: bytes, limit: int = RECORD_BYTES_MAX) -> LaneRecord:
+    """The record that was stored."""
+    return decode_versioned(data, _records, limit, "record")
+
+
+def decode_versioned(data: bytes, decoder: msgspec.msgpack.Decoder[_T], limit: int, what: str) -> _T:
+    """What follows the version byte, whatever it is; raises FrameError for anything else."""
     if not data:
-        raise FrameError("an empty frame")
+        raise FrameError(f"an empty {what}")
     if len(data) > limit:
-        raise FrameError(f"a frame of {len(data)} bytes is over the limit of {limit}")
+        raise FrameError(f"a {what} of {len(data)} bytes is over the limit of {limit}")
     if data[0] != VERSION:
-        raise FrameError(f"a frame of version {data[0]}; this build reads version {VERSION}")
+        raise FrameError(f"a {what} of version {data[0]}; this build reads version {VERSION}")
     try:
-        return _decoder.decode(memoryview(data)[1:])
+        return decoder.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"not a frame: {error}") from None
+        raise FrameError(f"not a {what}: {error}") from None

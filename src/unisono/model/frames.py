@@ -303,4 +303,16 @@ Message: TypeAlias = (
     | Report
     | Routed
 )
+
+
+class Packet(msgspec.Struct, frozen=True, array_like=True):
+    """What really travels: a message with its number, or none with number 0; and how far I heard you."""
+
+    number: int
+    acknowledged: int
+    message: Message | None = None
+    life: int = 0  # of the sender
+    to: int = 0  # the life it is meant for; 0 where that is not known yet
+
+
 Notification: TypeAlias = Stamped | Run | Heartbeat | Publication | Batch | EpochNotice

@@ -21,10 +21,10 @@ from unisono.engines.inputs import (
     Suspected,
     Tick,
 )
-from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
+from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
 from unisono.model import frames, lanes
-from unisono.model.frames import Entries, Message, Notification, Publication, Run, Stamped
+from unisono.model.frames import Entries, Message, Notification, Packet, Publication, Run, Stamped
 
 
 def show_publication(publication: Publication) -> str:

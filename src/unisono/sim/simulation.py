@@ -15,9 +15,9 @@ import msgspec
 
 from unisono.engines import effects as fx
 from unisono.engines.inputs import TICK, Input, Notified, Publish
-from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
+from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.history import Record
-from unisono.model.frames import Heartbeat, Notification, Run, Stamped
+from unisono.model.frames import Heartbeat, Notification, Packet, Run, Stamped
 from unisono.sim.cluster import Cluster, Host
 from unisono.sim.kernel import Kernel
 from unisono.sim.network import Network

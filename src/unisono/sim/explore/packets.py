@@ -14,8 +14,8 @@ import msgspec
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Effect, Send
 from unisono.engines.inputs import TICK, Input, Publish, Received
-from unisono.engines.links import Arrived, Links, Packet, Transmit
-from unisono.model.frames import Create, Publication
+from unisono.engines.links import Arrived, Links, Transmit
+from unisono.model.frames import Create, Packet, Publication
 from unisono.sim.explore.explorer import Explored
 from unisono.sim.explore.search import STATES_MAX, Search, Step
 from unisono.sim.explore.story import Finding

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from unisono.engines.links import Packet
-from unisono.model.frames import Notification
+from unisono.model.frames import Notification, Packet
 from unisono.sim.moving.storage import Answer, Request
 from unisono.sim.moving.world import Happening
 

@@ -7,10 +7,10 @@ from random import Random
 
 from unisono.engines import effects as fx
 from unisono.engines.inputs import Input, Publish
-from unisono.engines.links import Arrived, LinkEffect, Packet, Transmit
+from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
 from unisono.model.errors import LeaseError, UnisonoError
-from unisono.model.frames import Entries, Notification, Sequenced, Stamped
+from unisono.model.frames import Entries, Notification, Packet, Sequenced, Stamped
 from unisono.sim.kernel import Kernel
 from unisono.sim.moving.cluster import Cluster
 from unisono.sim.moving.occurrences import (

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from unisono.engines.effects import Deliver, Effect, Lose
 from unisono.engines.inputs import Input, Notified, Received, Tick
-from unisono.engines.links import Arrived, LinkEffect, Links, Packet, Transmit
+from unisono.engines.links import Arrived, LinkEffect, Links, Transmit
 from unisono.engines.plan import Conflicts, Plan, rank_line
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.subscriber import Subscriber
-from unisono.model.frames import Completed, Entries, Fill, Publication, Sequenced, Stamped
+from unisono.model.frames import Completed, Entries, Fill, Packet, Publication, Sequenced, Stamped
 
 # Subscribers.
 

@@ -17,6 +17,7 @@ from unisono.ens.options import Address, BrokerOptions
 from unisono.ens.outbox import Outbox, Parcel
 from unisono.ens.port import Capabilities, Interest, Notify
 from unisono.ens.routes import Listener, Routes
+from unisono.ens.store import Store
 from unisono.model.errors import (
     ClosedError,
     ConfigError,
@@ -40,6 +41,7 @@ class BrokerService(ABC):
         self.address = address
         self.options = options
         self.on_trouble: Trouble = _log_trouble
+        self.on_link: list[Callable[[bool], None]] = []  # told when the connection is lost, or there again
         self.is_up = asyncio.Event()
         self.routes = Routes()
         self._capabilities = Capabilities(reliable=reliable, frame_bytes_max=options.frame_max)
@@ -48,6 +50,7 @@ class BrokerService(ABC):
         self._outbox: Outbox | None = None
         self._sender: asyncio.Task[None] | None = None
         self._down_since: float | None = None
+        self._store: Store | None = None
 
     # What an adapter says.
 
@@ -169,6 +172,8 @@ class BrokerService(ABC):
         finally:
             outbox.close(f"{self.url} is closed")
             sender.cancel()
+            if self._store is not None:
+                await self._store.close()
             try:
                 async with asyncio.timeout(self.options.close_timeout):
                     await self._part()
@@ -189,11 +194,13 @@ class BrokerService(ABC):
         self.is_up.clear()
         if self._down_since is None:
             self._down_since = asyncio.get_running_loop().time()
+        self._tell_link(False)
 
     def came_up(self, loss: str | None) -> None:
         """The connection is there; `loss` says what an outage may have cost, None if nothing."""
         down_since, self._down_since = self._down_since, None
         self.is_up.set()
+        self._tell_link(True)
         if down_since is not None and self._state == "open":
             away_s = asyncio.get_running_loop().time() - down_since
             if loss is None:
@@ -205,10 +212,15 @@ class BrokerService(ABC):
         """The connection is lost for good."""
         if self._state == "open":
             self._state = "closed"
+            self._tell_link(False)
             message = f"{self.url} is closed: {reason}"
             if self._outbox is not None:
                 self._outbox.close(message)
             self.trouble(ClosedError(message))
+
+    def _tell_link(self, is_up: bool) -> None:
+        for told in tuple(self.on_link):
+            told(is_up)
 
     async def wait_until_up(self) -> None:
         """Return when connected; raises ConnectionError after a time."""

@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
 
+from unisono.ens.local_store import LocalStore, Shelf
 from unisono.ens.port import Capabilities, Interest, Notify
 from unisono.model.errors import ClosedError, ConfigError
 from unisono.model.ids import is_pattern, matches
@@ -74,6 +75,7 @@ class MemoryService:
         self._sent = 0
         self._landed: list[asyncio.Future[None]] = []  # who waits until none is
         self._users = 0
+        self._shelf = Shelf()
         self.is_left = False  # everybody who came has gone again
 
     @property
@@ -88,6 +90,10 @@ class MemoryService:
         return Capabilities(
             reliable=not self.misbehaviour.loss, carries_objects=True, multicast=self.well_behaved
         )
+
+    def store(self) -> LocalStore:
+        """One more user of what is kept here, in this process."""
+        return LocalStore(self.capabilities.frame_bytes_max, self._shelf)
 
     async def connect(self) -> None:
         """Nothing to reach."""

@@ -27,6 +27,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from unisono.ens.broker import BrokerService
+from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix, from_filter, to_filter
 from unisono.ens.options import Address, BrokerOptions, read_address, read_options, tls_context
 from unisono.ens.outbox import OutageError, Parcel
@@ -166,6 +167,13 @@ class MqttService(BrokerService):
             lost.cancel()
             closing.cancel()
             await asyncio.gather(lost, closing, return_exceptions=True)
+
+    def store(self) -> LocalStore:
+        """In this process: MQTT has no compare-and-set."""
+        if self._store is None:
+            self._store = LocalStore(self.options.frame_max)
+        assert isinstance(self._store, LocalStore)
+        return self._store
 
     # Listening.
 

@@ -10,9 +10,10 @@ nats://host?jetstream=EVENTS&replicas=3     reliable; the stream is made if it i
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import nats.errors
@@ -22,6 +23,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from unisono.ens.broker import BrokerService
+from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix, from_subject, to_subject
 from unisono.ens.options import (
     Address,
@@ -33,6 +35,7 @@ from unisono.ens.options import (
     tls_context,
 )
 from unisono.ens.outbox import OutageError, Parcel
+from unisono.ens.store import Store
 from unisono.model.errors import ConfigError, SlowConsumerError, UnisonoError
 
 PORT = 4222
@@ -59,12 +62,18 @@ class NatsOptions(BrokerOptions, frozen=True, kw_only=True):
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = (
         2.0  # of a consumer; three that do not come and it is made anew
     )
+    store: Literal["shared", "local"] = "shared"  # where nodes keep what they have in common
+    store_timeout: Seconds = 5.0  # for an answer of the store
+    bucket: str = "unisono"  # of its records
+    lane_storage: Literal["file", "memory"] = "file"
 
 
 def open_nats(where: str, options: dict[str, str]) -> NatsService:
     """The service of a nats:// URL."""
     read = read_options("nats", options, NatsOptions)
     check_prefix("nats", read.prefix, ".")
+    if not re.fullmatch("[A-Za-z0-9_-]+", read.bucket):
+        raise ConfigError(f"nats:// option bucket={read.bucket!r}; it is letters, digits, '-' and '_'")
     tls_context("nats", read)  # a missing file is better known now
     for key, path in (("creds", read.creds), ("nkey", read.nkey)):
         if path is not None and not Path(path).is_file():
@@ -231,6 +240,15 @@ class NatsService(BrokerService):
                 )
             )
         self._slow.clear()
+
+    def store(self) -> Store:
+        """What nodes keep in common, on this server's JetStream; in this process with store=local."""
+        if self._store is None:
+            from unisono.ens.nats_store import NatsStore  # which needs the options above
+
+            shared = self.options.store == "shared"
+            self._store = NatsStore(self) if shared else LocalStore(self.options.frame_max)
+        return self._store
 
     # Publishing.
 

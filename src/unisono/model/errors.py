@@ -64,6 +64,10 @@ class UnconfirmedError(UnisonoError, TimeoutError):
     """A publish was not confirmed in time; retrying with the same id is safe."""
 
 
+class ForgottenError(UnisonoError):
+    """A broker no longer has what it had confirmed to keep, for instance after a restart without a disk."""
+
+
 class HistoryError(UnisonoError, ValueError):
     """A history or journal is not readable as one."""
 

@@ -1,0 +1,109 @@
+"""JetStream's own requests: one question, one answer, errors by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import nats.errors
+
+from unisono.ens.nats import NatsService
+from unisono.model.errors import UnconfirmedError
+
+NO_MESSAGE = 10037
+STREAM_IN_USE = 10058
+NO_STREAM = 10059
+WRONG_LAST = (10071, 10164)  # the last sequence is another one
+TOO_MUCH = (10167,)  # more is under way than the server keeps in memory
+
+REMEDIES = {
+    10023: "it is out of memory or disk; raise its limits, or truncate lanes",
+    10039: "JetStream is off for this account; turn it on, or say store=local in the URL",
+    10047: "it is out of disk; raise max_file_store at the server, or truncate lanes",
+    10028: "it is out of memory; raise max_memory_store, or say lane_storage=file in the URL",
+    10065: "another stream has these subjects; say another prefix= in the URL",
+    10074: "replicas= in the URL needs a cluster with as many servers",
+    10005: "replicas= in the URL needs a cluster with as many servers",
+    10077: "its store is full or broken; free its disk, or truncate lanes",
+}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why JetStream did not do what it was asked for."""
+
+    err_code: int = 0
+    description: str = "for no reason given"
+
+    def __str__(self) -> str:
+        remedy = REMEDIES.get(self.err_code)
+        return f"{self.description} ({self.err_code}{f': {remedy}' if remedy else ''})"
+
+
+class RefusedError(Exception):
+    """JetStream has answered, with a refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.code = refusal.err_code
+
+
+class _Answer(msgspec.Struct):
+    error: Refusal | None = None
+
+
+class State(msgspec.Struct):
+    """What a stream holds."""
+
+    messages: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+
+
+async def ask(service: NatsService, operation: str, **request: Any) -> dict[str, Any]:
+    """JetStream's answer; raises RefusedError, or ConnectionError and UnconfirmedError when there is none."""
+    await service.wait_until_up()
+    timeout_s = service.options.store_timeout
+    try:
+        message = await service.client.request(
+            f"$JS.API.{operation}",
+            msgspec.json.encode(request) if request else b"",
+            timeout=timeout_s,
+        )
+    except nats.errors.NoRespondersError:
+        raise ConnectionError(
+            f"nobody answers for JetStream at {service.url}; start the server with `nats-server -js`, "
+            "wait until it is ready, or say store=local in the URL"
+        ) from None
+    except nats.errors.TimeoutError:
+        raise UnconfirmedError(f"JetStream at {service.url} did not answer within {timeout_s:g} s") from None
+    except nats.errors.Error as error:
+        raise ConnectionError(f"{service.url} does not answer: {error}") from error
+    refusal = msgspec.json.decode(message.data, type=_Answer).error
+    if refusal is not None:
+        raise RefusedError(refusal)
+    answer: dict[str, Any] = msgspec.json.decode(message.data)
+    return answer
+
+
+async def state_of(service: NatsService, stream: str) -> State | None:
+    """What a stream holds, as its leader knows it; None if it is not there."""
+    try:
+        info = await ask(service, f"STREAM.INFO.{stream}")
+    except RefusedError as error:
+        if error.code == NO_STREAM:
+            return None
+        raise ConnectionError(f"{service.url} does not show the stream '{stream}': {error}") from error
+    return msgspec.convert(info["state"], State)
+
+
+async def ensure_stream(service: NatsService, stream: str, **config: Any) -> bool:
+    """Make a stream unless it is there, which is taken as it is; whether it was made."""
+    if await state_of(service, stream) is not None:
+        return False
+    try:
+        await ask(service, f"STREAM.CREATE.{stream}", name=stream, **config)
+    except RefusedError as error:
+        if error.code == STREAM_IN_USE:  # somebody was quicker
+            return False
+        raise ConnectionError(f"{service.url} gives no stream '{stream}': {error}") from error
+    return True

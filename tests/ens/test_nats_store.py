@@ -1,0 +1,231 @@
+"""The store on JetStream passes the contract against a real server, and names what happens to servers."""
+
+import asyncio
+import logging
+
+import pytest
+from ens_kit import connected, until
+
+from unisono.ens.nats_store import stream_name
+from unisono.ens.registry import open_service
+from unisono.ens.store import open_store
+from unisono.model.errors import BackPressureError, ConfigError, ForgottenError, UnconfirmedError
+from unisono.testing import StoreContract
+from unisono.testing.servers import nats_server
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    caplog.set_level(logging.CRITICAL + 1, "unisono")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Restarted by tests; never shared with tests of another module."""
+    with nats_server(jetstream=True) as running:
+        yield running
+
+
+class NatsStoreContract(StoreContract):
+    can_restart = True
+    options = "?connect_timeout=0.5"
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server):
+        self.server = server
+
+    def make_service(self):
+        return open_service(self.server.url + self.options)
+
+    def restart_server(self):
+        self.server.restart()
+
+    def stop_server(self):
+        self.server.stop()
+
+    def start_server(self):
+        self.server.start()
+
+
+class TestFile(NatsStoreContract):
+    pass
+
+
+class TestMemoryLanes(NatsStoreContract):
+    options = "?lane_storage=memory&prefix=mem.&bucket=mem&connect_timeout=0.5"
+    survives_a_restart = False
+
+
+class TestBesideAStreamOfEvents(NatsStoreContract):
+    options = "?jetstream=EVENTS&prefix=beside."
+    can_restart = False
+
+
+def test_stream_names_are_told_apart():
+    names = ["a.b", "a_b", "a-b", "a_2Eb", "A.b", "ü", "é" * 120, "é" * 120 + "x", "lane.a", "a"]
+    streams = {stream_name(prefix, name) for name in names for prefix in ("u.", "u.lane.", "u_lane.")}
+    assert len(streams) == 3 * len(names)
+    assert stream_name("u.", "orders.eu") == "u_lane_orders_2Eeu"
+    assert max(len(stream) for stream in streams) <= 200
+
+
+def test_a_lane_in_memory_that_is_gone_is_named_and_made_anew(server):
+    async def main():
+        async with connected(server.url + "?lane_storage=memory&prefix=gone.") as service:
+            store = await open_store(service)
+            for lane in ("a", "b"):
+                assert await store.append(lane, b"1", 0) == 1
+            assert (await store.read("b"))[1] == 1
+            links = []
+            service.on_link.append(links.append)
+            server.restart()
+            await until(lambda: links[-1:] == [True])
+            with pytest.raises(
+                ForgottenError, match=r"the lane 'a' of nats://.* is gone: it was dropped, or"
+            ):
+                await store.append("a", b"2", 1)
+            assert await store.append("a", b"2", 1) is None
+            assert await store.append("a", b"1 again", 0) == 1
+            with pytest.raises(ForgottenError, match="the lane 'b'"):
+                await store.read("b")
+            assert await store.read("b") == ([], 0)
+
+    asyncio.run(main())
+
+
+def test_a_lane_dropped_by_another_is_named(server):
+    async def main():
+        async with connected(server.url) as one, connected(server.url) as two:
+            store, other = await open_store(one), await open_store(two)
+            assert await store.append("dropped", b"1") == 1
+            await other.drop("dropped")
+            with pytest.raises(ConnectionError, match=r"no stream at nats://.* takes 'u-lane\.dropped' now"):
+                await store.append("dropped", b"2", 1)
+            with pytest.raises(ForgottenError, match="the lane 'dropped'"):
+                await store.append("dropped", b"2", 1)
+            assert await store.append("dropped", b"2", 1) is None
+            assert await store.append("dropped", b"1", 0) == 1
+
+    asyncio.run(main())
+
+
+def test_a_bucket_that_is_gone_is_named_and_made_anew(server):
+    async def main():
+        async with connected(server.url + "?bucket=gone&heartbeat=0.2") as service:
+            store, told = await open_store(service), []
+            for n in range(5):
+                await store.decide("other", b"x", n)
+            assert await store.decide("key", b"old", 0) == 6
+            watch = await store.watch("key", lambda *change: told.append(change))
+            await until(lambda: told)
+            await service.client.jetstream().delete_stream("KV_gone")
+            with pytest.raises(ForgottenError, match="the bucket 'gone' was gone"):
+                await store.decide("key", b"new", 0)
+            assert await store.look("key") is None
+            assert await store.decide("key", b"new", 0) == 1
+            await until(lambda: told[-1] == (1, b"new"), within_s=20)
+            assert any(isinstance(t, ForgottenError) for t in service.troubles)
+            await watch.close()
+
+    asyncio.run(main())
+
+
+def test_a_record_deleted_by_other_tools_can_be_made_again(server):
+    async def main():
+        async with connected(server.url) as service:
+            store = await open_store(service)
+            revision = await store.decide("tool", b"x", 0)
+            bucket = await service.client.jetstream().key_value("unisono")
+            assert (await bucket.get("u.tool")).value == b"x"
+            await bucket.delete("u.tool")
+            assert await store.look("tool") is None
+            assert await store.decide("tool", b"y", revision) is None
+            assert await store.decide("tool", b"y", 0) > revision
+
+    asyncio.run(main())
+
+
+def test_a_server_without_jetstream_says_what_to_do():
+    async def main():
+        with nats_server() as plain:
+            async with connected(plain.url) as service:
+                with pytest.raises(ConnectionError, match=r"`nats-server -js`.* store=local in the URL"):
+                    await open_store(service)
+            async with connected(plain.url + "?store=local") as service:
+                store = await open_store(service)
+                assert not store.shared
+                assert await store.append("lane", b"x", 0) == 1
+
+    asyncio.run(main())
+
+
+def test_replicas_without_a_cluster_are_refused_by_name(server):
+    async def main():
+        async with connected(server.url + "?replicas=3&bucket=three") as service:
+            with pytest.raises(ConnectionError, match="replicas= in the URL needs a cluster"):
+                await open_store(service)
+
+    asyncio.run(main())
+
+
+def test_a_full_server_says_so():
+    limits = "jetstream { max_mem: 10MB, max_file: 1MB }"
+    with nats_server(config=limits) as small:
+
+        async def main():
+            async with connected(small.url + "?lane_storage=file") as service:
+                store = await open_store(service)
+                with pytest.raises(ConnectionError, match=r"did not store a record: .*truncate lanes"):  # noqa: PT012
+                    for _ in range(30):
+                        await store.append("full", bytes(100_000))
+                await store.truncate("full", 5)
+
+        asyncio.run(main())
+
+
+def test_more_than_the_outbox_holds_is_refused(server):
+    async def main():
+        async with connected(server.url + "?outbox=100") as service:
+            store = await open_store(service)
+            with pytest.raises(BackPressureError, match="records wait for nats://"):  # noqa: PT012
+                for _ in range(1000):
+                    store.append("much", b"x")
+
+    asyncio.run(main())
+
+
+def test_a_server_that_hangs_is_given_up_on_in_time(server):
+    async def main():
+        async with connected(server.url + "?store_timeout=0.5&prefix=hang.") as service:
+            store = await open_store(service)
+            assert await store.append("lane", b"0") == 1
+            process = server._process
+            process.send_signal(19)
+            try:
+                loop = asyncio.get_running_loop()
+                start = loop.time()
+                stored = [store.append("lane", b"%d" % n, n) for n in range(1, 10)]
+                for future in stored:
+                    with pytest.raises(UnconfirmedError, match="may be stored or not"):
+                        await future
+                with pytest.raises(UnconfirmedError, match=r"did not answer within 0\.5 s"):
+                    await store.look("key")
+                assert loop.time() - start < 3
+            finally:
+                process.send_signal(18)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("bucket=a.b", "option bucket='a.b'; it is letters"),
+        ("lane_storage=tape", "option lane_storage='tape' will not do"),
+        ("store=shop", "option store='shop' will not do"),
+        ("store_timeout=0", "option store_timeout='0' will not do"),
+    ],
+)
+def test_bad_options_are_refused_by_name(query, says):
+    with pytest.raises(ConfigError, match=says):
+        open_service(f"nats://h?{query}")

@@ -45,7 +45,7 @@ def test_the_public_names():
 
 def test_the_test_kit():
     assert unisono.testing.__all__ == ["EnsContract", "StoreContract"]
-    assert ens_contract.__all__ == ["EnsContract", "StoreContract"]
+    assert ens_contract.__all__ == ["EnsContract"]
     assert unisono.testing.EnsContract is ens_contract.EnsContract
     assert "class TestMyBroker(EnsContract):" in ens_contract.__doc__
 

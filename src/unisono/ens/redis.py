@@ -18,12 +18,22 @@ from msgspec import Meta
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, BusyLoadingError, RedisError
 
 from unisono.ens.broker import BrokerService
+from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix
-from unisono.ens.options import Address, BrokerOptions, Count, read_address, read_options, tls_context
+from unisono.ens.options import (
+    Address,
+    BrokerOptions,
+    Count,
+    Seconds,
+    read_address,
+    read_options,
+    tls_context,
+)
 from unisono.ens.outbox import OutageError, Parcel
+from unisono.ens.store import Store
 from unisono.model.errors import ConfigError, UnisonoError
 
 PORT = 6379
@@ -37,6 +47,8 @@ class RedisOptions(BrokerOptions, frozen=True, kw_only=True):
     mode: Literal["streams", "pubsub"] = "streams"
     maxlen: Count = 100_000  # entries that a stream keeps, roughly
     read_count: Annotated[int, Meta(ge=1, le=100_000)] = 256  # entries of a stream in one read
+    store: Literal["shared", "local"] = "shared"  # where nodes keep what they have in common
+    store_timeout: Seconds = 5.0  # for an answer of the store
 
 
 def open_redis(where: str, options: dict[str, str]) -> RedisService:
@@ -101,11 +113,20 @@ class RedisService(BrokerService):
             protocol=2,
         )
 
+    def store(self) -> Store:
+        """What nodes keep in common, on this Redis; in this process with store=local."""
+        if self._store is None:
+            from unisono.ens.redis_store import RedisStore  # which needs this class
+
+            shared = self.options.store == "shared"
+            self._store = RedisStore(self) if shared else LocalStore(self.options.frame_max)
+        return self._store
+
     async def _reach(self) -> None:
         self._writer = self.new_client(self.options.connect_timeout)
         self._broke = None
         try:
-            await self._writer.ping()
+            await self._greet(self._writer)
             self._reader = asyncio.create_task(self._keep_reading(), name=f"{self.url} reader")
             await self.wait_until_up()
         except (RedisError, OSError) as error:
@@ -114,6 +135,19 @@ class RedisService(BrokerService):
         except BaseException:
             await self._part()
             raise
+
+    async def _greet(self, writer: Redis) -> None:
+        """Return when Redis answers; it may be loading what it has kept."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.options.connect_timeout
+        while True:
+            try:
+                await writer.ping()
+                return
+            except BusyLoadingError:
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(0.02)
 
     def _why(self, error: BaseException) -> str:
         text = " ".join(str(e) for e in _chain(error))

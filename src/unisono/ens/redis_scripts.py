@@ -1,0 +1,69 @@
+"""What the store asks of Redis in one go each: scripts, which nothing can come between."""
+
+from __future__ import annotations
+
+DECIDE = """
+local old = redis.call('HGET', KEYS[1], ARGV[1])
+local revision = old and tonumber(string.match(old, '^(%d+):')) or 0
+if revision ~= tonumber(ARGV[3]) then
+  return 0
+end
+local new = redis.call('INCR', KEYS[2])
+local record = string.format('%.0f', new) .. ':' .. ARGV[2]
+redis.call('HSET', KEYS[1], ARGV[1], record)
+redis.call('PUBLISH', ARGV[4], ARGV[1] .. ' ' .. record)
+return new
+"""
+"""Change a record. Keys: records, the last revision. Arguments: name, value, revision, channel. The revision, or 0."""
+
+APPEND = """
+local lanes = #KEYS - 1
+local tails, changed, given, failed = {}, {}, {}, nil
+for lane = 1, lanes do
+  tails[lane] = tonumber(redis.call('HGET', KEYS[1], ARGV[lane]) or '0')
+end
+for i = lanes + 1, #ARGV, 3 do
+  local lane = tonumber(ARGV[i])
+  if ARGV[i + 1] == '' or tonumber(ARGV[i + 1]) == tails[lane] then
+    local id = string.format('%.0f-0', tails[lane] + 1)
+    local reply = redis.pcall('XADD', KEYS[lane + 1], id, 'r', ARGV[i + 2])
+    if type(reply) == 'table' and reply.err then
+      failed = reply
+      break
+    end
+    tails[lane] = tails[lane] + 1
+    changed[lane] = true
+    given[#given + 1] = tails[lane]
+  else
+    given[#given + 1] = 0
+  end
+end
+for lane in pairs(changed) do
+  redis.call('HSET', KEYS[1], ARGV[lane], string.format('%.0f', tails[lane]))
+end
+return failed or given
+"""
+"""Append to lanes. Keys: the tails, a stream for each lane. Arguments: the lanes' names, then for each record the
+number of its lane, what is expected or nothing, and the record. The sequence of each record, or 0."""
+
+READ = """
+local tail = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
+local at, first, size, count, parts = tonumber(ARGV[2]), 0, 0, 0, {}
+repeat
+  local entries = redis.call('XRANGE', KEYS[1], string.format('%.0f-0', at + 1), '+', 'COUNT', 128)
+  for _, entry in ipairs(entries) do
+    at = tonumber(string.match(entry[1], '^%d+'))
+    if first == 0 then
+      first = at
+    end
+    local record = entry[2][2]
+    parts[#parts + 1] = struct.pack('>I4', #record)
+    parts[#parts + 1] = record
+    size = size + #record
+    count = count + 1
+  end
+until #entries < 128 or size > 4194304 or count >= 8192
+return {tail, first, count, table.concat(parts)}
+"""
+"""Read a lane. Keys: its stream, the tails. Arguments: its name, the sequence to read behind. The last sequence ever,
+the first one read, how many, and the records, each with its length before it."""

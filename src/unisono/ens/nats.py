@@ -51,6 +51,7 @@ class NatsOptions(BrokerOptions, frozen=True, kw_only=True):
     creds: str | None = None
     token: str | None = None
     nkey: str | None = None
+    inbox: str = "_INBOX"  # before the subjects on which answers come; a server may allow us only our own
     ping_interval: Seconds = 10.0  # two without an answer and the server is considered gone
     pending_frames: Count = 524288  # that a subscription holds back before it is a slow consumer
     pending_bytes: Count = 128 * 1024 * 1024
@@ -141,6 +142,7 @@ class NatsService(BrokerService):
                 reconnect_time_wait=o.reconnect_wait,  # type: ignore[arg-type]
                 max_reconnect_attempts=o.max_reconnect,
                 ping_interval=o.ping_interval,  # type: ignore[arg-type]
+                inbox_prefix=o.inbox,
                 error_cb=self._on_error,
                 disconnected_cb=self._on_disconnected,
                 reconnected_cb=self._on_reconnected,

@@ -74,3 +74,7 @@ class HistoryError(UnisonoError, ValueError):
 
 class JournalError(UnisonoError, OSError):
     """A journal cannot be written or found: the disk is full, the folder is not there or not ours."""
+
+
+class ServerError(UnisonoError, RuntimeError):
+    """The bundled server, or a process beside it, cannot be started or does not stay up."""

@@ -1,0 +1,8 @@
+"""The bundled NATS server: started, watched, restarted, stopped; who may do what on it."""
+
+from unisono.server.auth import Credentials
+from unisono.server.bundled import BundledServer
+from unisono.server.child import Child, Restarts
+from unisono.server.settings import ServerSettings
+
+__all__ = ["BundledServer", "Child", "Credentials", "Restarts", "ServerSettings"]

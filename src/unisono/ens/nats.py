@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -122,7 +123,7 @@ class NatsService(BrokerService):
         except BaseException:
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)
-            await self.client.close()
+            await self._part()
             raise
 
     async def _connect(self) -> None:
@@ -166,6 +167,10 @@ class NatsService(BrokerService):
         if any("authorization" in str(e).lower() or "authentication" in str(e).lower() for e in seen):
             who = f"user '{self.address.user}'" if self.address.user else "a client without these credentials"
             return f"the NATS server at {where} does not admit {who}; check user:password@, token= or creds="
+        for e in seen:
+            if isinstance(e, ssl.SSLError):
+                reason = getattr(e, "verify_message", "") or e.reason or str(e)
+                return f"no TLS with the NATS server at {where}: {reason}; check tls_ca=, tls_cert= and tls_hostname="
         if isinstance(error, ConnectionError) and not self._refused:
             return str(error)
         if all(isinstance(e, OSError) and not isinstance(e, asyncio.TimeoutError) for e in self._refused):
@@ -284,4 +289,6 @@ class NatsService(BrokerService):
             await self.client.flush(timeout=timeout_s)  # type: ignore[arg-type]
 
     async def _part(self) -> None:
-        await self.client.close()
+        with suppress(TimeoutError):  # after a TLS handshake that failed, the client waits for ever
+            async with asyncio.timeout(self.options.close_timeout):
+                await self.client.close()

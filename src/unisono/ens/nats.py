@@ -13,7 +13,6 @@ import asyncio
 import re
 import ssl
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -26,6 +25,7 @@ from nats.aio.subscription import Subscription
 from unisono.ens.broker import BrokerService
 from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix, from_subject, to_subject
+from unisono.ens.nats_keys import check_keys
 from unisono.ens.options import (
     Address,
     BrokerOptions,
@@ -42,6 +42,7 @@ from unisono.model.errors import ConfigError, SlowConsumerError, UnisonoError
 PORT = 4222
 HEADER_BYTES = 256  # the most that JetStream's headers add to a frame; they count as payload
 CORE_LOSS = "NATS core keeps nothing: what was published or under way meanwhile may be lost"
+ENDED = (ConnectionResetError, BrokenPipeError, nats.errors.UnexpectedEOF)
 LOST = (OSError, nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, nats.errors.FlushTimeoutError)
 
 
@@ -77,9 +78,7 @@ def open_nats(where: str, options: dict[str, str]) -> NatsService:
     if not re.fullmatch("[A-Za-z0-9_-]+", read.bucket):
         raise ConfigError(f"nats:// option bucket={read.bucket!r}; it is letters, digits, '-' and '_'")
     tls_context("nats", read)  # a missing file is better known now
-    for key, path in (("creds", read.creds), ("nkey", read.nkey)):
-        if path is not None and not Path(path).is_file():
-            raise ConfigError(f"nats:// option {key}={path!r}: there is no such file")
+    check_keys(read.creds, read.nkey)
     servers = [read_address("nats", part, PORT) for part in where.split(",")]
     if any(server.path for server in servers):
         raise ConfigError(f"nats://{where} has a path, which means nothing to NATS; leave it out")
@@ -164,19 +163,31 @@ class NatsService(BrokerService):
     def _why(self, error: BaseException | None) -> str:
         where = ", ".join(str(server) for server in self._servers)
         seen = [*self._refused, error]
-        if any("authorization" in str(e).lower() or "authentication" in str(e).lower() for e in seen):
+        ended = any(isinstance(e, ENDED) for e in seen)
+        if (ended and self._asks_for_credentials()) or any(
+            word in str(e).lower() for e in seen for word in ("authorization", "authentication")
+        ):
             who = f"user '{self.address.user}'" if self.address.user else "a client without these credentials"
-            return f"the NATS server at {where} does not admit {who}; check user:password@, token= or creds="
+            return f"the NATS server at {where} does not admit {who}; check user:password@, token=, nkey= or creds="
         for e in seen:
             if isinstance(e, ssl.SSLError):
                 reason = getattr(e, "verify_message", "") or e.reason or str(e)
                 return f"no TLS with the NATS server at {where}: {reason}; check tls_ca=, tls_cert= and tls_hostname="
+        if ended:
+            return (
+                f"what answers at {where} is no NATS server, or does not admit us: it ends the connection; "
+                "check the port, and user:password@, token=, nkey= or creds="
+            )
         if isinstance(error, ConnectionError) and not self._refused:
             return str(error)
         if all(isinstance(e, OSError) and not isinstance(e, asyncio.TimeoutError) for e in self._refused):
             return f"no NATS server answers at {where}; start one with `nats-server`, or use memory://"
         reason = str(seen[0]) or type(seen[0]).__name__
         return f"what answers at {where} is no NATS server, or is stuck ({reason}); check the port"
+
+    def _asks_for_credentials(self) -> bool:
+        """Whether the server has said so before it ended the connection; its reason does not always arrive."""
+        return bool((getattr(self.client, "_server_info", None) or {}).get("auth_required"))
 
     async def _on_error(self, error: Exception) -> None:
         if self._state == "connecting":

@@ -12,7 +12,7 @@ from nats.js.api import StreamConfig
 from server_kit import in_a_loop, until
 
 from unisono.ens.registry import open_service
-from unisono.model.errors import ConfigError, ServerError
+from unisono.model.errors import ConfigError, ServerError, UnconfirmedError
 from unisono.server import BundledServer, Credentials, ServerSettings
 from unisono.server.auth import client_permissions, node_permissions
 
@@ -88,7 +88,7 @@ async def world(tmp_path):
     ):
         bucket = await node.jetstream().create_key_value(bucket="unisono", history=3)
         await bucket.put("control", b"the record")
-        await node.jetstream().add_stream(StreamConfig(name="lanes", subjects=["u.lane.>"]))
+        await node.jetstream().add_stream(StreamConfig(name="lanes", subjects=["u-lane.>"]))
         yield server, node, desk, rival
 
 
@@ -142,7 +142,7 @@ async def test_what_a_client_may_not_publish(tmp_path):
             "u.in.desk.n1.0",
             "u.out.rival.0.n1",  # an answer
             "u.out.desk.0.n1",
-            "u.lane.1",
+            "u-lane.1",
             "$KV.unisono.control",
             "_INBOX.rival.x",
             "_INBOX.node.x",
@@ -182,7 +182,7 @@ async def test_what_a_client_may_not_hear(tmp_path):
             "u.out.>",
             "u.out.rival.>",
             "u.out.*.0.n1",
-            "u.lane.>",
+            "u-lane.>",
             "$KV.unisono.>",
             "$KV.>",
             "_INBOX.>",
@@ -209,7 +209,7 @@ async def test_what_a_client_may_not_hear(tmp_path):
         for subject in (
             "u.in.n1.rival.0",
             "u.out.rival.0.n1",
-            "u.lane.1",
+            "u-lane.1",
             "$KV.unisono.control",
             "_INBOX.node.x",
         ):
@@ -222,21 +222,21 @@ async def test_what_a_client_may_not_hear(tmp_path):
 @in_a_loop
 async def test_what_a_node_may_do(tmp_path):
     async with world(tmp_path) as (_, node, _desk, _rival):
-        heard = await hear(node, "u.in.>", "u.lane.>")
-        for subject in ("u.e.orders", "u.ctl", "u.in.n2.node.0", "u.out.desk.0.n1", "u.lane.7"):
+        heard = await hear(node, "u.in.>", "u-lane.>")
+        for subject in ("u.e.orders", "u.ctl", "u.in.n2.node.0", "u.out.desk.0.n1", "u-lane.7"):
             await node.publish(subject, b"x")
         stream = node.jetstream()
-        assert (await stream.publish("u.lane.1", b"y")).seq == 2
+        assert (await stream.publish("u-lane.1", b"y")).seq == 2
         bucket = await stream.key_value("unisono")
         entry = await bucket.get("control")
         await bucket.update("control", b"the next", last=entry.revision)
         watch = await bucket.watch("control")
         assert (await watch.updates(timeout=5)).value == b"the next"
         await watch.stop()
-        pull = await stream.pull_subscribe("u.lane.>", durable="reader")
+        pull = await stream.pull_subscribe("u-lane.>", durable="reader")
         for message in await pull.fetch(2, timeout=5):
             await message.ack_sync()
-        push = await stream.subscribe("u.lane.>", ordered_consumer=True)
+        push = await stream.subscribe("u-lane.>", ordered_consumer=True)
         assert (await push.next_msg(timeout=5)).data == b"x"
         await push.unsubscribe()
         await stream.add_stream(StreamConfig(name="more", subjects=["u.more.>"]))
@@ -353,13 +353,38 @@ async def test_our_own_service_connects_with_them_and_tells_what_is_refused(tmp_
         await durable.close()
 
 
+@in_a_loop
+async def test_a_node_keeps_records_and_lanes_and_a_client_does_not(tmp_path):
+    settings = ServerSettings(data=tmp_path, auth=True)
+    async with BundledServer(settings) as server:
+        service = open_service(server.node_url)
+        await service.connect()
+        store = service.store()
+        await store.open()
+        told = []
+        watch = await store.watch("control", lambda revision, value: told.append(value))
+        assert await store.decide("control", b"the record", 0) is not None
+        await until(lambda: told == [b"the record"])
+        assert await store.append("orders.eu", b"an event", 0) == 1
+        assert (await store.read("orders.eu"))[0] == [(1, b"an event")]
+        await watch.close()
+        client = open_service(server.client_url() + "&flush_timeout=1&connect_timeout=1")
+        client.on_trouble = lambda error: None
+        await client.connect()
+        with pytest.raises((ConnectionError, UnconfirmedError)):
+            await client.store().open()
+        assert await store.look("control") is not None
+        await client.close()
+        await service.close()
+
+
 def test_the_sets_as_they_are_documented():
     client = client_permissions("u.", "desk")
     assert client.publish == ("u.in.*.desk.*",)
     assert client.subscribe == ("u.e.>", "u.ctl", "u.out.desk.>", "_INBOX.desk.>")
     node = node_permissions("u.")
-    assert node.publish == ("u.>", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>")
-    assert node.subscribe == ("u.>", "$KV.>", "_INBOX.node.>")
+    assert node.publish == ("u.>", "u-lane.>", "$KV.>", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>")
+    assert node.subscribe == ("u.>", "u-lane.>", "$KV.>", "_INBOX.node.>")
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "*", ">", "node", "a b", "x" * 65, "../up", 'a"b'])

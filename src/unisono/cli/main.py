@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Annotated
 
@@ -10,9 +9,11 @@ import typer
 from rich.markup import escape
 
 from unisono import __version__
-from unisono.cli import bench, bench_journal, bench_pipeline, demo, lab, pipeline, pipeline_plan, rank
+from unisono.cli import bench, bench_journal, bench_pipeline, demo, lab, pipeline, pipeline_plan, rank, up
 from unisono.cli.output import BAD_INPUT, people
+from unisono.cli.settings import load
 from unisono.model.errors import UnisonoError
+from unisono.observability import logs
 
 app = typer.Typer(
     name="unisono",
@@ -29,6 +30,7 @@ bench.app.command("journal")(bench_journal.journal)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)
+app.command("up")(up.up)
 
 
 def _show_version(wanted: bool) -> None:
@@ -44,7 +46,8 @@ def main(
     ] = False,
 ) -> None:
     """Ordered, reliable publish/subscribe."""
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    settings = load()
+    logs.configure(settings.log, json=settings.log_json)
 
 
 def run() -> None:

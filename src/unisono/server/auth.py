@@ -6,7 +6,7 @@ Subjects, each after the prefix (`u.`):
     ctl                            each new control record     nodes publish, clients listen
     in.<node>.<client>.<part>      what a client asks          that client publishes, nodes listen
     out.<client>.<part>.<node>     what a node answers         nodes publish, that client listens
-    lane.>  $KV.>                  lanes, control records      nodes only
+    u-lane.>  $KV.>                lanes, records (no prefix)  nodes only
 
 The third word of a request is the name its sender has proved, so a node believes it and nothing else in the frame.
 
@@ -55,9 +55,9 @@ class User:
 
 
 def node_permissions(prefix: str) -> Permissions:
-    """A node may do everything under the prefix, and use JetStream."""
-    stores = ("$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$KV.>")
-    return Permissions((f"{prefix}>", *stores), (f"{prefix}>", "$KV.>", f"_INBOX.{NODE}.>"))
+    """A node may do everything under the prefix, write lanes and records, and use JetStream."""
+    ours = (f"{prefix}>", f"{prefix.removesuffix('.')}-lane.>", "$KV.>")
+    return Permissions((*ours, "$JS.API.>", "$JS.ACK.>", "$JS.FC.>"), (*ours, f"_INBOX.{NODE}.>"))
 
 
 def client_permissions(prefix: str, client: str) -> Permissions:

@@ -16,6 +16,7 @@ from unisono.model.errors import ServerError
 from unisono.server import guard
 
 MODE = "exec" if sys.platform == "linux" else "watch"
+KILLED_S = 5.0
 LINE_MAX = 1024 * 1024  # of what a child prints; nodes print short lines
 
 
@@ -110,7 +111,9 @@ class Child:
         except TimeoutError:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)  # its session's group: whatever it started goes with it
-            await self._process.wait()
+            with suppress(TimeoutError):  # the kernel may keep it for a while, in a system call
+                async with asyncio.timeout(KILLED_S):
+                    await self._process.wait()
             return False
 
 

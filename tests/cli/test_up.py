@@ -95,7 +95,9 @@ def running(folder, *arguments, **more):
 
 def seen(folder, name):
     """What the stubs of this name were told, each life a line."""
-    return [json.loads(line) for line in (folder / "seen" / name).read_text().splitlines()]
+    path = folder / "seen" / name
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -208,7 +210,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path):
 
 def test_stopped_while_it_starts(tmp_path):
     with start(tmp_path, "--port", "0", "--nodes", "2", STUB="silent") as process:
-        until(lambda: (tmp_path / "seen" / "n2").exists())
+        until(lambda: all(seen(tmp_path, name) for name in ("n1", "n2")))
         stubs = [seen(tmp_path, name)[0]["pid"] for name in ("n1", "n2")]
         process.terminate()
         assert process.wait(20) == 0

@@ -8,6 +8,8 @@ run of the pipeline to the next, is the clock and the ledgers: history is never 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from unisono.history import Kind
@@ -191,7 +193,7 @@ class Certificate:
             rows = rows[held[chunk.topic[rows]]]
             self.is_plain = False
         rows = self._stamped(chunk, rows)
-        if not len(rows):
+        if not len(rows) or self._rises(chunk, rows):
             return
         entries = self._entries(chunk, rows)
         untagged, own, first = chunk.in_order[rows], chunk.topic[rows], chunk.first
@@ -234,6 +236,54 @@ class Certificate:
         if epochs[-1] > self.epoch:
             self.epoch = int(epochs[-1])
             self.entered_by = first + int(rows[np.argmax(np.where(untagged, epoch, 0))])
+
+    def _rises(self, chunk: Chunk, rows: Ints) -> bool:
+        """The usual case, several times as fast: stamps of one layout that never go down between untagged rows.
+
+        Then each untagged row is itself the clock. False, and nothing done, where that is not so or anything is wrong.
+        """
+        layouts, epochs = chunk.more["layout"][rows], chunk.more["epoch"][rows]
+        if layouts.min() != layouts.max() or epochs.min() != self.epoch or epochs.max() != self.epoch:
+            return False
+        topics = [self.words.topics.find(t) for t in topics_of(self.words.layouts.words[layouts[0]])]
+        column = np.zeros(len(self.words.topics) + 1, dtype=np.int64)
+        column[topics] = np.arange(len(topics))
+        stamps = stamp_matrix(chunk.more["stamp"], chunk.more["stamp_at"][rows], len(topics))
+        own = column[chunk.topic[rows]]
+        untagged = chunk.in_order[rows]
+        clean = np.flatnonzero(untagged)
+        if not len(clean):
+            return False
+        rising, mine = (stamps, own) if len(clean) == len(rows) else (stamps[clean], own[clean])
+        held = [(topic, int(column[topic])) for topic in self.clock if topic in topics]
+        low = np.full(len(topics), ABSENT, dtype=np.int64)
+        low[[c for _, c in held]] = [self.clock[topic] for topic, _ in held]
+        at = np.arange(1, len(clean))
+        if not (
+            (rising[0] >= low).all()
+            and rising[0, mine[0]] > low[mine[0]]
+            and (rising[1:] >= rising[:-1]).all()
+            and (rising[at, mine[1:]] > rising[at - 1, mine[1:]]).all()
+        ):
+            return False
+        late = np.flatnonzero(~untagged)
+        if len(late) and not self.left:
+            behind = np.searchsorted(clean, late) - 1
+            if behind[0] < 0:
+                return False
+            reached, columns = rising[behind], [c for _, c in held]
+            deserved = (stamps[late][:, columns] < reached[:, columns]).any(axis=1)
+            each = np.arange(len(late))
+            if not (deserved | (stamps[late, own[late]] == reached[each, own[late]])).all():
+                return False
+        self.checked += len(rows)
+        for topic, c in held:
+            last = int(rising[-1, c])
+            if last > self.clock[topic]:
+                self.clock[topic] = last
+                self.raised_by[topic] = chunk.first + int(rows[clean[bisect_left(rising[:, c], last)]])
+            self.told[topic] = max(last, self.told.get(topic, -1))
+        return True
 
     @staticmethod
     def _running(values: Ints, start: int) -> Ints:

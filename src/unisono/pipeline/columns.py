@@ -88,7 +88,8 @@ def read_chunks(
     for segment in segments:
         try:
             with pq.ParquetFile(segment.path) as file:
-                for batch in file.iter_batches(rows_max, columns=columns):
+                # One thread: every core has a task of its own already.
+                for batch in file.iter_batches(rows_max, columns=columns, use_threads=False):
                     yield _chunk(batch, words, first)
                     first += len(batch)
         except (pa.ArrowException, OSError, ValueError) as error:

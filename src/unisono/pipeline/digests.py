@@ -165,10 +165,7 @@ def _place(parts: list[Copies], at: int) -> Row:
 
 
 def _sums(matrix: Ints, factors: Hashes) -> Hashes:
-    total = np.zeros(len(matrix), dtype=np.uint64)
-    unsigned = matrix.view(np.uint64)
-    for column, by in enumerate(factors):
-        total += unsigned[:, column] * by
+    total: Hashes = matrix.view(np.uint64) @ factors  # overflows as it should
     return total
 
 

@@ -31,7 +31,9 @@ def main() -> int:
     """Try every plant; how many went wrong decides the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deliveries", type=int, default=10_000_000)
-    parser.add_argument("--out", type=Path, help="Where journals are made for a while; a temporary folder by default.")
+    parser.add_argument(
+        "--out", type=Path, help="Where journals are made for a while; a temporary folder by default."
+    )
     chosen = parser.parse_args()
     wrong = 0
     for plant in EXPECTED:

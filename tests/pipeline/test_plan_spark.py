@@ -196,7 +196,7 @@ def test_the_command_plans_and_rank_shows_it(synthetic, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("pipeline", "plan"), "name either --journal"),
+        (("pipeline", "plan"), "name one of --journal"),
         (("pipeline", "plan", "--journal", "x", "--nodes", "0"), "--nodes is at least 1"),
         (("pipeline", "plan", "--journal", "x", "--capacity", "-1"), "--capacity"),
         (("pipeline", "plan", "--journal", "x", "--kind", "ring"), "--kind is"),

@@ -86,13 +86,13 @@ def audit(
     with needs_spark():
         from unisono.pipeline.audit import audit as judge
         from unisono.pipeline.audit import check_input
-        from unisono.pipeline.session import open_session
+        from unisono.pipeline.session import explained, open_session
         from unisono.pipeline.tasks import OnSpark
     check_input(journal, mode)
     with people.status("starting Spark"):
         spark = open_session(master, remote)
     try:
-        with _progress() as tell:
+        with explained("the audit stopped"), _progress() as tell:
             report = judge(journal, mode=mode, runner=OnSpark(spark, tell))
     finally:
         spark.stop()

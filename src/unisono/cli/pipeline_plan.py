@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from unisono.cli.output import Json, finish, people, print_json, progress
-from unisono.cli.pipeline import Journal, Master, Remote, needs_spark
+from unisono.cli.pipeline import Master, Remote, needs_spark
 from unisono.model.errors import ConfigError
 
 if TYPE_CHECKING:  # the pipeline needs Spark and Arrow; whoever only asks for help does not
     from unisono.pipeline.plan_document import PlanDocument
+    from unisono.pipeline.plan_overlaps import Matrix
 
 TOPICS_SHOWN = 20
 
@@ -29,6 +31,9 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     journal: Annotated[Path | None, typer.Option(help="The folder a journal was recorded to.")] = None,
+    lake: Annotated[
+        Path | None, typer.Option(help="A lake that 'pipeline run' keeps: no record is read again.")
+    ] = None,
     subscriptions: Annotated[
         Path | None, typer.Option(help="Parquet: rows of 'subscriber, topic', or of 'topics' and 'weight'.")
     ] = None,
@@ -50,19 +55,12 @@ def plan(
     with needs_spark():
         from unisono.pipeline.plan import make_plan
         from unisono.pipeline.plan_document import load_plan, save_plan
-        from unisono.pipeline.plan_inputs import (
-            check_topics,
-            journal_rates,
-            journal_subscriptions,
-            read_rates,
-            read_subscriptions,
-        )
-        from unisono.pipeline.plan_overlaps import count_overlaps
+        from unisono.pipeline.plan_inputs import check_topics, read_rates
         from unisono.pipeline.plan_place import check_hosts
-        from unisono.pipeline.session import explained, open_session
+        from unisono.pipeline.session import explained
 
-    if (journal is None) == (subscriptions is None):
-        raise ConfigError("name either --journal DIR or --subscriptions FILE.parquet, and not both")
+    if sum(source is not None for source in (journal, lake, subscriptions)) != 1:
+        raise ConfigError("name one of --journal DIR, --lake DIR and --subscriptions FILE.parquet")
     if kind not in ("line", "forest"):
         raise ConfigError(f"--kind is 'line' or 'forest', not '{kind}'")
     if threshold < 1:
@@ -71,17 +69,21 @@ def plan(
     known = None if rates is None else read_rates(rates)
     in_force = None if current is None else load_plan(current)
     with people.status("starting Spark") as status, explained("the plan could not be made"):
-        spark = open_session(master, remote)
-        status.update("counting overlaps")
-        if journal is not None:
-            held = journal_subscriptions(spark, journal, threshold, current=open_only)
-            known = known if known is not None else journal_rates(spark, journal)
+        if lake is not None:
+            matrix, measured = _from_lake(lake, threshold, open_only)
         else:
-            assert subscriptions is not None
-            held = read_subscriptions(spark, subscriptions)
-        matrix = count_overlaps(held, threshold)
-        spark.stop()
-        check_topics(matrix.topics, str(journal or subscriptions))
+            matrix, measured = _on_spark(
+                lambda: status.update("counting overlaps"),
+                journal,
+                subscriptions,
+                threshold,
+                open_only=open_only,
+                master=master,
+                remote=remote,
+                measure=known is None,
+            )
+        known = measured if known is None else known
+        check_topics(matrix.topics, str(journal or lake or subscriptions))
         status.update("planning")
         chosen: Literal["line", "forest"] = "line" if kind == "line" else "forest"
         document = make_plan(matrix, known, kind=chosen, capacity=capacity, nodes=nodes, current=in_force)
@@ -92,6 +94,46 @@ def plan(
     else:
         _show_plan(document, out)
     finish(held=document.placement.fits)
+
+
+Measured: TypeAlias = "tuple[Matrix, dict[str, float] | None]"
+
+
+def _from_lake(lake: Path, threshold: int, open_only: bool) -> Measured:
+    """From what was carried over: neither Spark nor a record is needed."""
+    from unisono.pipeline.lake import Lake
+    from unisono.pipeline.tally import all_together
+
+    tally = all_together(Lake(lake).tallies())
+    return tally.matrix(threshold, current=open_only), tally.rates()
+
+
+def _on_spark(
+    started: Callable[[], None],
+    journal: Path | None,
+    subscriptions: Path | None,
+    threshold: int,
+    *,
+    open_only: bool,
+    master: str,
+    remote: str,
+    measure: bool,
+) -> Measured:
+    """From every record of a journal, or from a file of subscriptions."""
+    from unisono.pipeline.plan_inputs import journal_rates, journal_subscriptions, read_subscriptions
+    from unisono.pipeline.plan_overlaps import count_overlaps
+    from unisono.pipeline.session import is_heavy, open_session
+
+    spark = open_session(master, remote, heavy=is_heavy(journal or subscriptions))
+    started()
+    try:
+        if journal is None:
+            assert subscriptions is not None
+            return count_overlaps(read_subscriptions(spark, subscriptions), threshold), None
+        held = journal_subscriptions(spark, journal, threshold, current=open_only)
+        return count_overlaps(held, threshold), journal_rates(spark, journal) if measure else None
+    finally:
+        spark.stop()
 
 
 def _show_plan(document: PlanDocument, out: Path | None) -> None:
@@ -190,7 +232,8 @@ SWEEP_SHOWN = {
 
 
 def report(
-    journal: Journal,
+    journal: Annotated[Path | None, typer.Option(help="The folder a journal was recorded to.")] = None,
+    lake: Annotated[Path | None, typer.Option(help="A lake that 'pipeline run' keeps, instead.")] = None,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     audit: Annotated[Path | None, typer.Option(help="What 'pipeline audit --json' printed.")] = None,
     plan: Annotated[Path | None, typer.Option(help="What 'pipeline plan --out' wrote.")] = None,
@@ -201,16 +244,24 @@ def report(
     """One self-contained HTML page: verdicts, latency, overhead, popularity, overlaps, the plan."""
     with needs_spark():
         from unisono.pipeline.plan_document import load_plan
-        from unisono.pipeline.report import gather_facts, load_audit, render, save_page
-        from unisono.pipeline.session import explained, open_session
+        from unisono.pipeline.report import gather_facts, gather_lake_facts, load_audit, render, save_page
+        from unisono.pipeline.session import explained, is_heavy, open_session
 
+    if (journal is None) == (lake is None):
+        raise ConfigError("name either --journal DIR or --lake DIR, and not both")
     judged = None if audit is None else load_audit(audit)
     planned = None if plan is None else load_plan(plan)
     with people.status("starting Spark") as status, explained("the report could not be made"):
-        spark = open_session(master, remote)
+        spark = open_session(master, remote, heavy=is_heavy(journal or lake))
         status.update("counting")
-        facts = gather_facts(spark, journal)
-        spark.stop()
+        try:
+            if journal is not None:
+                facts = gather_facts(spark, journal)
+            else:
+                assert lake is not None
+                facts = gather_lake_facts(spark, lake)
+        finally:
+            spark.stop()
         save_page(render(facts, judged, planned), out)
     if json:
         costs = None if planned is None else {"before": planned.before, "after": planned.after}

@@ -21,6 +21,8 @@ from unisono.pipeline.digests import BLOCK, Block, Book, Copies, copies, suspect
 from unisono.pipeline.findings import Doubt, Found, Row
 from unisono.pipeline.ledgers import Ranges
 from unisono.pipeline.segments import Life, Segment
+from unisono.pipeline.tally import COLUMNS as TALLIED
+from unisono.pipeline.tally import Tally
 
 Reach: TypeAlias = Sequence[dict[str, tuple[int, int]]]
 COLUMNS = (*CONTROL, "epoch", "layout", "stamp")
@@ -29,8 +31,9 @@ COLUMNS = (*CONTROL, "epoch", "layout", "stamp")
 class Witnessed:
     """What one life shows: a certificate and a book for each subscription, and what it sequenced."""
 
-    def __init__(self, life: str) -> None:
+    def __init__(self, life: str, tally: Tally | None = None) -> None:
         self.life = life
+        self.tally = tally  # where what a planner needs is carried over too
         self.words = Vocabulary()
         self.rows = 0
         self.segments = 0
@@ -67,8 +70,15 @@ class Witnessed:
         return self
 
     def _feed(self, segment: Segment) -> None:
-        for chunk in read_chunks([segment], self.words, *COLUMNS, first=self.rows):
+        more = () if self.tally is None else TALLIED
+        self.feed_chunks(read_chunks([segment], self.words, *COLUMNS, *more, first=self.rows))
+
+    def feed_chunks(self, chunks: Iterable[Chunk]) -> None:
+        """Judge the rows that follow those already fed."""
+        for chunk in chunks:
             kind = chunk.kind
+            if self.tally is not None:
+                self.tally.feed(chunk, self.words)
             self.healed |= bool((kind == CODE[Kind.HEALED]).any())
             sequenced = np.flatnonzero(kind == CODE[Kind.SEQUENCED])
             self._sequence(chunk, sequenced)

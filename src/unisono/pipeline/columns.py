@@ -96,6 +96,15 @@ def read_chunks(
             raise HistoryError(f"segment '{segment.path}' cannot be read: {error}") from None
 
 
+def chunks_of(batches: Iterable[pa.RecordBatch], words: Vocabulary, *, first: int = 0) -> Iterator[Chunk]:
+    """The same of rows that are in memory already, all columns of them."""
+    for batch in batches:
+        for start in range(0, len(batch), ROWS_MAX):
+            part = batch.slice(start, ROWS_MAX)
+            yield _chunk(part, words, first)
+            first += len(part)
+
+
 def _chunk(batch: pa.RecordBatch, words: Vocabulary, first: int) -> Chunk:
     def column(name: str) -> pa.Array:
         return batch.column(batch.schema.get_field_index(name))

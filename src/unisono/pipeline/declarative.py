@@ -21,28 +21,28 @@ from string import Template
 
 from unisono.model.errors import ConfigError
 from unisono.pipeline.lake import Lake
-from unisono.pipeline.session import SETTINGS, advice, check_java
+from unisono.pipeline.session import advice, check_java, settings
 
 PROJECT = Path(__file__).with_name("project")
 _DONE = re.compile(r"Flow \S*?(\w+)`? has COMPLETED")
 
 
-def prepare(lake: Lake) -> Path:
+def prepare(lake: Lake, *, heavy: bool = True) -> Path:
     """Put the project into the lake with its folders named; returns the path of the spec."""
     shutil.rmtree(lake.project, ignore_errors=True)
     shutil.copytree(PROJECT, lake.project, ignore=shutil.ignore_patterns("__pycache__"))
     spec = lake.project / "spark-pipeline.yml"
-    names = {name: str(getattr(lake, name)) for name in ("storage", "landed", "quarantined", "verdicts")}
+    names = {
+        name: str(getattr(lake, name)) for name in ("storage", "landed", "quarantined", "verdicts", "plan")
+    }
     spec.write_text(Template(spec.read_text()).substitute(names))
-    java = f"{SETTINGS['spark.driver.extraJavaOptions']} -Dderby.stream.error.file={lake.conf / 'derby.log'}"
-    settings = {
-        **SETTINGS,
-        "spark.driver.extraJavaOptions": java,
+    chosen = {
+        **settings(heavy=heavy, java=f"-Dderby.stream.error.file={lake.conf / 'derby.log'}"),
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(lake.warehouse),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake.folder / 'catalog'};create=true",
     }
-    lines = [f"{key} {value}" for key, value in settings.items()]
+    lines = [f"{key} {value}" for key, value in chosen.items()]
     (lake.conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     return spec
 
@@ -54,10 +54,12 @@ def _die_with_parent() -> None:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def run_tables(lake: Lake, remote: str = "", tell: Callable[[str], None] = lambda words: None) -> None:
-    """Bring all tables up to date."""
+def run_tables(
+    lake: Lake, remote: str = "", tell: Callable[[str], None] = lambda words: None, *, heavy: bool = True
+) -> None:
+    """Bring all tables up to date; `heavy` where there is much to do."""
     check_java()
-    spec = prepare(lake)
+    spec = prepare(lake, heavy=heavy)
     # What `spark-pipelines run` runs, without the second Java that it starts only to start this.
     command = [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", str(spec)]
     environment = {
@@ -85,4 +87,6 @@ def run_tables(lake: Lake, remote: str = "", tell: Callable[[str], None] = lambd
                 tell(done.group(1))
     if process.returncode:
         said = "\n".join(last)
-        raise ConfigError(f"the tables could not be made: {advice(said)}")
+        raise ConfigError(
+            f"the tables could not be made: {advice(said)} (if the lake is damaged, delete it: the journal has all)"
+        )

@@ -19,6 +19,7 @@ from unisono.pipeline.audit import Judgement, certificate_of
 from unisono.pipeline.certify import Witnessed
 from unisono.pipeline.lake import Lake
 from unisono.pipeline.segments import Life, Listing, list_journal
+from unisono.pipeline.tally import Tally, all_together
 from unisono.pipeline.tasks import Here, Runner
 
 ROWS_HERE_MAX = 300_000  # below this, starting Spark would take longer than the work
@@ -41,6 +42,7 @@ class Ingested(NamedTuple):
     rows_new: int
     quarantined: int  # that were not known before
     judgement: Judgement
+    tally: Tally  # of all lives, whenever they were judged
 
 
 def new_work(listing: Listing, lake: Lake) -> list[Life]:
@@ -81,13 +83,14 @@ def ingest(journal: str | Path, lake: Lake, runner: Runner) -> Ingested:
             landed += lake.land(life.name, segment.number, segment.path)
     shown = [state for state in states.values() if state is not None]
     judgement = certificate_of(listing.lives, shown, runner)
-    return Ingested(listing, landed, sum(p.rows_new for p in done), fresh, judgement)
+    tally = all_together(state.tally for state in shown if state.tally is not None)
+    return Ingested(listing, landed, sum(p.rows_new for p in done), fresh, judgement, tally)
 
 
 def advance(life: Life, lake: str | Path) -> Progress:
     """Judge the segments of a life that its state does not cover, and keep the new state."""
     place = Lake(lake)
-    state = place.state(life.name) or Witnessed(life.name)
+    state = place.state(life.name) or Witnessed(life.name, Tally())
     before = state.rows
     for segment in life.segments[state.segments :]:
         damage = _damage(segment.path)
@@ -105,7 +108,7 @@ def _damage(path: str) -> str:
     """Why a column that no judge reads cannot be read; empty if all can."""
     try:
         with pq.ParquetFile(path) as file:
-            for _ in file.iter_batches(columns=["seq", "at", "published_at", "body"]):
+            for _ in file.iter_batches(columns=["published_at", "body"]):
                 pass
     except (pa.ArrowException, OSError, ValueError) as error:
         return f"segment '{path}' cannot be read: {error}"

@@ -20,8 +20,9 @@ from unisono.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from unisono.pipeline.certify import Witnessed
+    from unisono.pipeline.tally import Tally
 
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 QUARANTINE = pa.schema([("path", pa.string()), ("reason", pa.string()), ("at", pa.float64())])
 
 
@@ -34,6 +35,7 @@ class Lake:
         self.quarantined = self.folder / "quarantined"  # a row for each that may not
         self.states = self.folder / "states"  # what is carried over, one file for each life
         self.verdicts = self.folder / "verdicts"  # what the last run came to
+        self.plan = self.folder / "plan"  # the plan that follows from it
         self.warehouse = self.folder / "warehouse"  # the tables
         self.storage = self.folder / "storage"  # how far each stream has come
         self.project = self.folder / "project"  # the declarative pipeline as it is run
@@ -42,7 +44,15 @@ class Lake:
     def open(self) -> Lake:
         """Make the folders; ConfigError where that cannot be done."""
         try:
-            for place in (self.landed, self.quarantined, self.states, self.verdicts, self.storage, self.conf):
+            for place in (
+                self.landed,
+                self.quarantined,
+                self.states,
+                self.verdicts,
+                self.plan,
+                self.storage,
+                self.conf,
+            ):
                 place.mkdir(parents=True, exist_ok=True)
             probe = self.folder / ".probe"
             probe.touch()
@@ -66,12 +76,21 @@ class Lake:
             yield
 
     def state(self, life: str) -> Witnessed | None:
-        """What the last run knew of a life; None if it is new, or was written by another version."""
-        path = self._state_path(life)
-        if not path.exists():
-            return None
-        version, state = pickle.loads(path.read_bytes())
-        return state if version == _STATE_VERSION else None
+        """What the last run knew of a life; None if it is new, damaged, or written by another version.
+
+        What is not known is judged again from the journal.
+        """
+        return _load(self._state_path(life))
+
+    def tallies(self) -> list[Tally]:
+        """What the lives that were judged tell a planner; ConfigError if there is no such lake."""
+        states = [_load(path) for path in sorted(self.states.glob("*.pickle"))]
+        found = [state.tally for state in states if state is not None and state.tally is not None]
+        if not found:
+            raise ConfigError(
+                f"'{self.folder}' is no lake with anything in it; make one with 'unisono pipeline run'"
+            )
+        return found
 
     def keep_state(self, life: str, state: Witnessed) -> None:
         """Replace the state of a life at once."""
@@ -103,6 +122,18 @@ class Lake:
             return False
         replace_table(place, pa.table([[path], [reason], [at]], schema=QUARANTINE))
         return True
+
+
+def _load(path: Path) -> Witnessed | None:
+    try:
+        version, state = pickle.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise
+    except Exception:  # a pickle that is not whole can raise anything
+        return None
+    return state if version == _STATE_VERSION else None
 
 
 def replace_bytes(path: Path, data: bytes) -> None:

@@ -52,9 +52,13 @@ def journal_subscriptions(
 
     All is the default because a topic's group only ever grows while a plan is in force.
     """
+    return subscriptions_in(read_journal(spark, journal), threshold, current=current)
+
+
+def subscriptions_in(frame: DataFrame, threshold: int, *, current: bool = False) -> DataFrame:
+    """The same out of the records of a frame."""
     from pyspark.sql import functions as f
 
-    frame = read_journal(spark, journal)
     kinds = (Kind.SUBSCRIBED.value, Kind.UNSUBSCRIBED.value)
     newest = f.struct("at", "seq")
     held = (

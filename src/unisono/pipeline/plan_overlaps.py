@@ -7,7 +7,7 @@ counts travel: what is moved depends on the number of pairs of topics, not on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +25,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 DENSE_PAIRS_MAX = 16_000_000  # up to here a worker counts in one table of all pairs: 128 MB
 CHUNK_PAIRS = 4_000_000  # pairs unfolded at once
+SETS_AT_ONCE = 65_536
 _PAIRS = "a bigint, b bigint, weight bigint"
 
 
@@ -92,6 +93,28 @@ def count_overlaps(subscriptions: DataFrame, threshold: int = 2) -> Matrix:
     low, high, shared = (pairs.column(i).to_numpy() for i in range(3))
     holders = held.column(1).to_numpy().astype(np.int64)
     return Matrix(topics, holders, low, high, shared, threshold, int(sizes[1] or 0), int(sizes[0]))
+
+
+def count_sets(sets: Sequence[tuple[tuple[str, ...], int, int]], threshold: int = 2) -> Matrix:
+    """The same without Spark, of (sorted distinct topics, weight, subscriptions) that are collapsed already."""
+    if threshold < 1:
+        raise ConfigError(f"the overlap threshold is at least 1, not {threshold}")
+    topics = tuple(sorted({topic for held, _, _ in sets for topic in held}))
+    place = {topic: i for i, topic in enumerate(topics)}
+    holders = np.zeros(len(topics), np.int64)
+    counts = PairCounts(len(topics))
+    for first in range(0, len(sets), SETS_AT_ONCE):
+        part = sets[first : first + SETS_AT_ONCE]
+        sizes = np.array([len(held) for held, _, _ in part], np.int64)
+        places = np.array([place[topic] for held, _, _ in part for topic in held], np.int64)
+        np.add.at(holders, places, np.repeat([n for _, _, n in part], sizes))
+        counts.add(places, sizes, np.array([weight for _, weight, _ in part], np.int64))
+    low, high, shared = counts.result()
+    enough = shared >= threshold
+    subscriptions = sum(n for _, _, n in sets)
+    return Matrix(
+        topics, holders, low[enough], high[enough], shared[enough], threshold, subscriptions, len(sets)
+    )
 
 
 class _PairCounter:

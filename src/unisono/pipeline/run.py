@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,28 @@ from unisono.pipeline.declarative import run_tables
 from unisono.pipeline.explain import Violation
 from unisono.pipeline.ingest import Ingested, here_if_little, ingest, new_work
 from unisono.pipeline.lake import Lake, replace_bytes, replace_table
+from unisono.pipeline.plan import make_plan
 from unisono.pipeline.segments import list_journal
 from unisono.pipeline.session import explained, open_session
 from unisono.pipeline.tasks import OnSpark, Tell
+
+THRESHOLD = 2  # subscribers that two topics must share to be ordered, in the lake's own plan
+LIGHT_ROWS_MAX = 1_000_000  # up to here starting Java costs more than what Java does
+PLAN = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("rate", pa.float64()),
+        ("subscribers", pa.int64()),
+        ("rank", pa.int64()),
+        ("group", pa.int64()),
+        ("parent", pa.string()),
+        ("host", pa.string()),
+        ("stamp_entries", pa.int64()),
+        ("stamp_entries_upward", pa.int64()),
+        ("path_topics", pa.int64()),
+        ("hops", pa.int64()),
+    ]
+)
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -56,8 +76,11 @@ def run(
         watch.lap("judging")
         verdict, promises, violations, refused = summarize(taken.listing, [(CERTIFICATE, taken.judgement)])
         _keep_verdicts(place, promises)
+        _keep_plan(place, taken)
+        watch.lap("planning")
         if not _is_done(place):
-            run_tables(place, remote, lambda table: tell(f"table {table} is up to date", 1, 1))
+            told = partial(_tell_table, tell)
+            run_tables(place, remote, told, heavy=_rows_waiting(place, taken) > LIGHT_ROWS_MAX)
             _note_done(place)
         watch.lap("tables")
     return Ran(
@@ -99,6 +122,28 @@ def _keep_verdicts(lake: Lake, promises: list[Judged]) -> None:
         ]
     )
     replace_table(lake.verdicts / "promises.parquet", pa.Table.from_pylist(rows, schema))
+
+
+def _keep_plan(lake: Lake, taken: Ingested) -> None:
+    """The plan that follows from all that was ever taken in: made anew, for tallies are small."""
+    place = lake.plan / "topics.parquet"
+    if not taken.rows_new and place.exists():
+        return
+    document = make_plan(taken.tally.matrix(THRESHOLD), taken.tally.rates())
+    rows = [msgspec.to_builtins(topic) for topic in document.topics]
+    replace_table(place, pa.Table.from_pylist(rows, PLAN))
+    replace_bytes(lake.folder / "plan.json", msgspec.json.encode(document))
+
+
+def _tell_table(tell: Tell, table: str) -> None:
+    tell(f"table {table} is up to date", 1, 1)
+
+
+def _rows_waiting(lake: Lake, taken: Ingested) -> int:
+    """About how many rows the tables lack: all of them, if they were never finished."""
+    if not (lake.folder / "done.json").exists():
+        return sum(life.rows for life in taken.listing.lives)
+    return taken.rows_new
 
 
 def _contents(lake: Lake) -> bytes:

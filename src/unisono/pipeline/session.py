@@ -22,6 +22,11 @@ DRIVER_MEMORY = "1g"  # of the JVM: it plans and passes results on, the work is 
 CONNECT_S_MAX = 3.0
 _MASTER = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?|yarn|k8s://.+|spark://[^\s:]+:\d+(,[^\s:]+:\d+)*")
 
+# Where Java plans and Python works, compiling Java for speed costs more than it brings: half of a short run.
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+HEAVY_BYTES = 64 << 20
+_JAVA = "spark.driver.extraJavaOptions"
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -30,12 +35,29 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+    _JAVA: f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
 }
 
 
-def open_session(master: str = "local[*]", remote: str = "") -> SparkSession:
-    """The Spark session of this process: on this machine, on a cluster's master, or at a Spark Connect URL."""
+def is_heavy(source: Path | None) -> bool:
+    """Whether a file or folder is so large that Java has much to do with it."""
+    if source is None:
+        return False
+    files = source.rglob("*.parquet") if source.is_dir() else [source] if source.is_file() else []
+    return sum(file.stat().st_size for file in files) >= HEAVY_BYTES
+
+
+def settings(*, heavy: bool, java: str = "") -> dict[str, str]:
+    """The settings of a session; `heavy` where Java itself has much to do. `java`: more options for it."""
+    options = [SETTINGS[_JAVA], *([] if heavy else [LIGHT_JAVA]), *([java] if java else [])]
+    return {**SETTINGS, _JAVA: " ".join(options)}
+
+
+def open_session(master: str = "local[*]", remote: str = "", *, heavy: bool = False) -> SparkSession:
+    """The Spark session of this process: on this machine, on a cluster's master, or at a Spark Connect URL.
+
+    `heavy`: the work is done by Spark's own operators, not by Python workers.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -51,7 +73,7 @@ def open_session(master: str = "local[*]", remote: str = "") -> SparkSession:
         _check_master(master)
         check_java()
         builder = builder.master(master)
-        for key, value in SETTINGS.items():
+        for key, value in settings(heavy=heavy).items():
             builder = builder.config(key, value)
         if master.startswith("local"):
             builder = builder.config("spark.driver.host", "127.0.0.1").config(
@@ -78,7 +100,8 @@ def advice(error: BaseException | str) -> str:
     """What happened and what to do, out of whatever was raised or printed."""
     text = str(error)
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if full or "No space left on device" in text:
+    # numpy does not say why a file came out short.
+    if full or "No space left on device" in text or re.search(r"\d+ requested and \d+ written", text):
         return "the disk is full; make room, or set TMPDIR and --lake to a disk that has some"
     if isinstance(error, PermissionError) or "Permission denied" in text:
         return f"{_gist(text)}; choose a folder you may write to"

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow.parquet as pq
 
 from unisono.history import Kind
+from unisono.model.errors import ConfigError
+from unisono.pipeline.lake import QUARANTINE, Lake
 from unisono.pipeline.plan_cost import NUMBER_BYTES
-from unisono.pipeline.plan_inputs import journal_subscriptions
+from unisono.pipeline.plan_inputs import subscriptions_in
 from unisono.pipeline.plan_journal import read_journal
 from unisono.pipeline.plan_overlaps import Matrix, count_overlaps
-from unisono.pipeline.segments import list_journal
+from unisono.pipeline.segments import Footer, Refused, list_journal, read_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,25 +90,48 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def gather_facts(spark: SparkSession, journal: Path) -> Facts:
-    """Count everything once."""
+    """Count everything in a journal once."""
+    listing = list_journal(journal)
+    lives = (len(listing.lives), sum(life.is_whole for life in listing.lives))
+    refused = tuple((str(Path(r.path).name), r.reason) for r in listing.refused)
+    return _count(read_journal(spark, journal), str(journal), lives, refused)
+
+
+def gather_lake_facts(spark: SparkSession, lake: Path) -> Facts:
+    """The same from the tables of a lake; the journal is not needed any more."""
+    place = Lake(lake)
+    landed = [str(p) for p in sorted(place.landed.glob("*.parquet"))]
+    if not landed or not (place.warehouse / "raw").is_dir():
+        raise ConfigError(f"'{lake}' has no tables; make them with 'unisono pipeline run'")
+    footers = [f for f in map(read_footer, landed) if not isinstance(f, Refused)]
+    last: dict[str, Footer] = {}  # of each life
+    for path, footer in zip(landed, footers, strict=True):
+        last[Path(path).stem.rpartition("-")[0]] = footer
+    lives = (len(last), sum(f.is_last and not f.dropped for f in last.values()))
+    rows = pq.read_table(place.quarantined, schema=QUARANTINE).to_pylist()
+    refused = tuple(sorted((Path(row["path"]).name, row["reason"]) for row in rows))
+    return _count(spark.read.parquet(str(place.warehouse / "raw")), str(lake), lives, refused)
+
+
+def _count(
+    frame: DataFrame, source: str, lives: tuple[int, int], refused: tuple[tuple[str, str], ...]
+) -> Facts:
     from pyspark.sql import functions as f
 
-    listing = list_journal(journal)
-    frame = read_journal(spark, journal)
     latency = f.greatest((f.col("at") - f.col("published_at")) * 1000, f.lit(0.0))
     frame = frame.withColumn("ms", f.when(f.col("kind") == Kind.DELIVERED.value, latency))
     rows = [row.asDict() for row in _by_topic(frame).collect()]
-    matrix = count_overlaps(journal_subscriptions(spark, journal, 1), 1)
+    matrix = count_overlaps(subscriptions_in(frame, 1), 1)
     totals: dict[str, int] = {kind.value: 0 for kind in Kind} | {"tagged": 0}
     for row in rows:
         totals[row["kind"]] = totals.get(row["kind"], 0) + row["rows"]
         totals["tagged"] += row["tagged"]
     times = [row[end] for row in rows for end in ("first", "last")]
     return Facts(
-        journal=str(journal),
+        journal=source,
         records=sum(row["rows"] for row in rows),
-        lives=len(listing.lives),
-        lives_whole=sum(life.is_whole for life in listing.lives),
+        lives=lives[0],
+        lives_whole=lives[1],
         subscriptions=matrix.subscriptions,
         seconds=round(max(times) - min(times), 6) if times else 0.0,
         topics=_topics(rows, matrix),
@@ -114,7 +140,7 @@ def gather_facts(spark: SparkSession, journal: Path) -> Facts:
         phases=_phases(frame),
         histogram=_histogram(frame),
         overlaps=_overlaps(matrix),
-        refused=tuple((str(Path(r.path).name), r.reason) for r in listing.refused),
+        refused=refused,
     )
 
 

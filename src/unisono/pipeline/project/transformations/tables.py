@@ -1,4 +1,4 @@
-"""raw -> clean -> facts, as streaming tables that read only new segments; the verdicts, which are few, made anew."""
+"""raw -> clean -> facts, as streaming tables that read only new segments; verdicts and plan, which are small, made anew."""
 
 from __future__ import annotations
 
@@ -83,3 +83,8 @@ def facts() -> DataFrame:
 @dp.materialized_view(comment="What the last run says about each promise.")
 def verdicts() -> DataFrame:
     return spark.read.parquet(_folder("verdicts"))
+
+
+@dp.materialized_view(comment="The plan that follows from all that was taken in: a row for each topic.")
+def plan() -> DataFrame:
+    return spark.read.parquet(_folder("plan"))

@@ -14,7 +14,7 @@ from unisono.history import Kind, Record
 from unisono.journal import write_records
 from unisono.model.errors import ConfigError, HistoryError, PlanError
 from unisono.pipeline.plan import make_plan
-from unisono.pipeline.plan_apply import apply_plan, plan_of
+from unisono.pipeline.plan_apply import apply_plan
 from unisono.pipeline.plan_document import load_plan, save_plan
 from unisono.pipeline.plan_inputs import (
     journal_rates,
@@ -221,19 +221,24 @@ class TestApplying:
         save_plan(make_plan(matrix, {"a": 1.0, "b": 2.0, "c": 0.0}), tmp_path / "plan.json")
         return tmp_path / "plan.json"
 
-    def test_a_plan_that_fits_is_kept(self, plan):
+    def test_a_plan_that_fits_is_kept_while_events_flow(self, plan):
         async def scene():
             async with (
                 unisono.connect("memory://") as bus,
-                bus.subscribe("a", "b", name="x"),
+                bus.subscribe("a", "b", name="x") as events,
                 bus.subscribe("a", "b", name="y"),
+                unisono.connect("memory://") as elsewhere,
             ):
-                assert plan_of(bus) is None
+                assert elsewhere.plan is None
+                assert bus.plan is None
                 applied = apply_plan(bus, plan)
                 assert applied.moved == {"b": (None, 1), "a": (None, 2), "c": (None, 3)}
                 assert applied.idle == ("c",)
+                await bus.publish("a", 1)
+                assert (await events.get_one(timeout=5)).data == 1
+                assert elsewhere.plan is None, "another service, another plan"
                 assert apply_plan(bus, plan).moved == {}
-                assert plan_of(bus).rank == ("b", "a", "c")
+                assert bus.plan.rank == ("b", "a", "c")
 
         run(scene())
 
@@ -246,7 +251,7 @@ class TestApplying:
                 async with bus.subscribe("a", "c", name="x"), bus.subscribe("a", "c", name="y"):
                     with pytest.raises(PlanError, match="plan again"):
                         apply_plan(bus, plan)
-                assert plan_of(bus) is None
+                assert bus.plan is None
 
         run(scene())
 

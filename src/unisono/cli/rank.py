@@ -57,7 +57,7 @@ def _where(path: Path) -> str:
     """Why nothing was loaded: a memory bus cannot be reached from another process, and this one has none."""
     return (
         f"A memory:// bus lives inside its own process, where no command reaches it. There, call "
-        f'unisono.pipeline.plan_apply.apply_plan(bus, "{path}"); see docs/plan.md.'
+        f'unisono.pipeline.plan_apply.apply_plan(bus, "{path}") while it runs; see docs/plan.md.'
     )
 
 

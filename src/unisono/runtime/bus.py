@@ -11,12 +11,14 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from unisono.engines.plan import Plan, check_plan
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import (
     BackPressureError,
     ClosedError,
     ConfigError,
     PayloadError,
+    PlanError,
     UnconfirmedError,
     UnisonoError,
 )
@@ -198,6 +200,33 @@ class Bus:
         if self._hub is None or self._state != "open":
             raise ClosedError(f"bus '{self.name}' is not open; use 'async with bus:'")
         return self._hub
+
+    # Planning.
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that was applied last to this bus's service, or None."""
+        return self._opened().plan
+
+    def apply_plan(self, plan: Plan) -> tuple[str, ...]:
+        """Make it the plan of everybody on this bus's service; returns its topics that nobody holds in order here.
+
+        PlanError, and nothing changed, unless it keeps the laws and orders every two topics that are ordered now.
+        """
+        hub = self._opened()
+        check_plan(plan)
+        groups = hub.managers.groups.of
+        for topic in sorted(groups):
+            if topic not in plan.group:
+                raise PlanError(
+                    f"topic '{topic}' is in use but not in the plan; plan again from a newer journal"
+                )
+            for other in sorted(set(groups[topic]) - plan.group[topic]):
+                raise PlanError(
+                    f"'{topic}' and '{other}' are ordered together, but not by the plan; plan again from a newer journal"
+                )
+        hub.plan = plan
+        return tuple(topic for topic in plan.rank if topic not in groups)
 
     # Publishing.
 

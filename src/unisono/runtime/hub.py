@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary, ref
 from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Send
 from unisono.engines.fifo import stream_of
 from unisono.engines.inputs import TICK, Publish, Received
+from unisono.engines.plan import Plan
 from unisono.engines.topic_managers.colocated import ColocatedManagers
 from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
@@ -47,6 +48,7 @@ class Hub:
         self.publishers: dict[Bus, None] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.full: dict[Lane, None] = {}  # those that make publishers wait
+        self.plan: Plan | None = None  # the one applied last
         self.newest_life = 0  # the incarnation of the bus that opened last
         self.loop = asyncio.get_running_loop()  # everybody who meets here runs in it
         self._holders: dict[Subscription, Holder] = {}  # those that want their topics sequenced

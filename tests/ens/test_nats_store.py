@@ -10,6 +10,7 @@ from unisono.ens.nats_store import stream_name
 from unisono.ens.registry import open_service
 from unisono.ens.store import open_store
 from unisono.model.errors import BackPressureError, ConfigError, ForgottenError, UnconfirmedError
+from unisono.server.auth import NODE, User, client_permissions, node_permissions, users_configuration
 from unisono.testing import StoreContract
 from unisono.testing.servers import nats_server
 
@@ -99,7 +100,7 @@ def test_a_lane_dropped_by_another_is_named(server):
             store, other = await open_store(one), await open_store(two)
             assert await store.append("dropped", b"1") == 1
             await other.drop("dropped")
-            with pytest.raises(ConnectionError, match=r"no stream at nats://.* takes 'u-lane\.dropped' now"):
+            with pytest.raises(ConnectionError, match=r"no stream at nats://.* takes 'u\.lane\.dropped' now"):
                 await store.append("dropped", b"2", 1)
             with pytest.raises(ForgottenError, match="the lane 'dropped'"):
                 await store.append("dropped", b"2", 1)
@@ -145,6 +146,59 @@ def test_a_record_deleted_by_other_tools_can_be_made_again(server):
     asyncio.run(main())
 
 
+def test_nodes_that_disagree_about_where_lanes_are_say_so(server):
+    async def main():
+        query = "?prefix=differ.&bucket=differ"
+        async with (
+            connected(server.url + query) as one,
+            connected(f"{server.url}{query}&jetstream=DIFFER") as two,
+        ):
+            store, other = await open_store(one), await open_store(two)
+            with pytest.raises(ConnectionError, match="another stream has these subjects"):
+                await store.append("lane", b"x")
+            assert await other.append("lane", b"x") == 1
+            with pytest.raises(
+                ConfigError, match=r"differ-lane\.lane, not 'differ\.lane\.lane'; all nodes need"
+            ):
+                await store.append("lane", b"x")
+
+    asyncio.run(main())
+
+
+def test_nodes_may_use_it_with_the_rights_of_nodes():
+    rights = [
+        User(NODE, "secret", node_permissions("u.")),
+        User("desk", "x", client_permissions("u.", "desk")),
+    ]
+    with nats_server(jetstream=True, config=users_configuration(rights)) as strict:
+        where = strict.url.removeprefix("nats://")
+
+        async def main():
+            async with connected(f"nats://node:secret@{where}?inbox=_INBOX.node") as service:
+                store, told = await open_store(service), []
+                await store.watch("control", lambda *change: told.append(change))
+                assert await store.decide("control", b"x", 0) == 1
+                assert await store.look("control") == (1, b"x")
+                assert await asyncio.gather(*(store.append("lane", b"x", n) for n in range(5))) == [
+                    1,
+                    2,
+                    3,
+                    4,
+                    5,
+                ]
+                await store.truncate("lane", 4)
+                assert await store.read("lane") == ([(5, b"x")], 5)
+                assert await store.lanes() == ["lane"]
+                await until(lambda: told == [(1, b"x")])
+                await store.drop("lane")
+                assert service.troubles == []
+            async with connected(f"nats://desk:x@{where}?inbox=_INBOX.desk&store_timeout=0.2") as service:
+                with pytest.raises((ConnectionError, UnconfirmedError)):
+                    await open_store(service)
+
+        asyncio.run(main())
+
+
 def test_a_server_without_jetstream_says_what_to_do():
     async def main():
         with nats_server() as plain:
@@ -168,8 +222,8 @@ def test_replicas_without_a_cluster_are_refused_by_name(server):
     asyncio.run(main())
 
 
-def test_a_full_server_says_so():
-    limits = "jetstream { max_mem: 10MB, max_file: 1MB }"
+def test_a_full_server_says_so(tmp_path):
+    limits = f'jetstream {{ store_dir: "{tmp_path}", max_mem: 10MB, max_file: 1MB }}'
     with nats_server(config=limits) as small:
 
         async def main():

@@ -8,7 +8,7 @@ import msgspec
 import nats.errors
 
 from unisono.ens.nats import NatsService
-from unisono.model.errors import UnconfirmedError
+from unisono.model.errors import ConfigError, UnconfirmedError
 
 NO_MESSAGE = 10037
 STREAM_IN_USE = 10058
@@ -87,23 +87,34 @@ async def ask(service: NatsService, operation: str, **request: Any) -> dict[str,
 
 async def state_of(service: NatsService, stream: str) -> State | None:
     """What a stream holds, as its leader knows it; None if it is not there."""
+    info = await _info(service, stream)
+    return None if info is None else msgspec.convert(info["state"], State)
+
+
+async def ensure_stream(service: NatsService, stream: str, subject: str, **config: Any) -> bool:
+    """Make a stream unless it is there, which is taken as it is if it has the subject; whether it was made."""
+    info = await _info(service, stream)
+    if info is None:
+        try:
+            await ask(service, f"STREAM.CREATE.{stream}", name=stream, subjects=[subject], **config)
+            return True
+        except RefusedError as error:
+            if error.code != STREAM_IN_USE:  # else somebody was quicker
+                raise ConnectionError(f"{service.url} gives no stream '{stream}': {error}") from error
+            info = await _info(service, stream) or {}
+    subjects = info.get("config", {}).get("subjects") or []
+    if subject not in subjects:
+        raise ConfigError(
+            f"the stream '{stream}' at {service.url} holds {', '.join(subjects) or 'nothing'}, not '{subject}'; "
+            "all nodes need the same URL options jetstream= and prefix="
+        )
+    return False
+
+
+async def _info(service: NatsService, stream: str) -> dict[str, Any] | None:
     try:
-        info = await ask(service, f"STREAM.INFO.{stream}")
+        return await ask(service, f"STREAM.INFO.{stream}")
     except RefusedError as error:
         if error.code == NO_STREAM:
             return None
         raise ConnectionError(f"{service.url} does not show the stream '{stream}': {error}") from error
-    return msgspec.convert(info["state"], State)
-
-
-async def ensure_stream(service: NatsService, stream: str, **config: Any) -> bool:
-    """Make a stream unless it is there, which is taken as it is; whether it was made."""
-    if await state_of(service, stream) is not None:
-        return False
-    try:
-        await ask(service, f"STREAM.CREATE.{stream}", name=stream, **config)
-    except RefusedError as error:
-        if error.code == STREAM_IN_USE:  # somebody was quicker
-            return False
-        raise ConnectionError(f"{service.url} gives no stream '{stream}': {error}") from error
-    return True

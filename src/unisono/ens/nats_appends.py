@@ -17,6 +17,7 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from unisono.ens.ending import end
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import TOO_MUCH, WRONG_LAST, Refusal
 from unisono.model.errors import (
@@ -130,9 +131,7 @@ class Appends:
         self._fail_all(ClosedError(f"the store of {self._service.url} is closed"))
         if self._timer is not None:
             self._timer.cancel()
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
+        await end(self._sender)
         if self._subscription is not None:
             with suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()

@@ -16,6 +16,7 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from unisono.ens.ending import end
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import RefusedError, ask, state_of
 from unisono.ens.nats_lane import SECOND_NS
@@ -70,9 +71,7 @@ class NatsWatch:
         self._closed = True
         if self._link in self._service.on_link:
             self._service.on_link.remove(self._link)
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        await end(self._keeper)
         await self._leave()
         self.on_close(self)
 

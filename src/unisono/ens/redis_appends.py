@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from unisono.ens.ending import end
 from unisono.ens.redis import RedisService
 from unisono.model.errors import BackPressureError, ClosedError, UnisonoError
 
@@ -69,9 +70,7 @@ class Appends:
         self._closed = True
         if self._link in self._service.on_link:
             self._service.on_link.remove(self._link)
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
+        await end(self._sender)
         self._fail_queue(ClosedError(f"the store of {self._service.url} is closed"))
 
     async def _run(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from unisono.ens.ending import end
 from unisono.ens.redis import READ_S, RedisService
 from unisono.ens.store import Changed
 from unisono.model.errors import UnisonoError
@@ -91,9 +92,7 @@ class RedisWatches:
 
     async def close(self) -> None:
         """Tell no more."""
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+        await end(self._listener)
         for watches in tuple(self._by_key.values()):
             for watch in tuple(watches):
                 await watch.close()

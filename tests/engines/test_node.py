@@ -214,7 +214,7 @@ def test_a_prepared_epoch_that_never_comes_is_forgotten():
 
 def test_the_leader_plans_and_decides_when_all_are_prepared():
     one = node("N1", APART)
-    effects = one.handle(Received("s", Replan(0, rank=("B", "A"))), 0.0)
+    effects = one.handle(Received("N2", Replan(0, rank=("B", "A"))), 0.0)
     assert effects[0] == Send("N1", Prepare(1, "N1"))
     assert Send("N2", Prepare(1, "N1")) in effects
     assert one.handle(Received("N1", Prepared(1, "N1")), 0.0) == []
@@ -224,20 +224,20 @@ def test_the_leader_plans_and_decides_when_all_are_prepared():
 
 def test_the_leader_does_not_wait_for_ever_for_a_node_that_does_not_answer():
     one = node("N1", APART)
-    one.handle(Received("s", Replan(0, rank=("B", "A"))), 0.0)
+    one.handle(Received("N2", Replan(0, rank=("B", "A"))), 0.0)
     effects = one.handle(Tick(), one.settings.prepare_s)
     assert any(isinstance(e, Decide) for e in effects)
 
 
 def test_a_request_of_an_epoch_that_is_over_is_dropped():
     one = node("N1", APART)
-    assert one.handle(Received("s", Replan(7, rank=("B", "A"))), 0.0) == []
+    assert one.handle(Received("N2", Replan(7, rank=("B", "A"))), 0.0) == []
     assert one.planner.stale == 1
 
 
 def test_requests_are_passed_on_to_the_leader():
     assert node("N2", APART).handle(Received("s", Replan(0, ("A", "B"))), 0.0) == [
-        Send("N1", Replan(0, ("A", "B")))
+        Send("N1", Replan(0, ("A", "B"), asks="s"))
     ]
 
 

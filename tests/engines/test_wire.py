@@ -56,8 +56,9 @@ def controls():
         plan = next_plan(Intent(kind, TOPICS), HELD, threshold=2, epoch=4)
         control = first_control(plan, dict(zip(TOPICS, "NMNM", strict=True)), ["M", "N", "O"])
         yield control
-        intent = Intent(kind, (*TOPICS[::-1], "E"), (("A", "E"), ("B",)), HELD)
-        sealing = control.sealing("N", intent, dead=("M",), moves={"E": "O"})
+        intent = Intent(kind, (*TOPICS[::-1], "E"), (("A", "E"), ("B",)), HELD, ("t",))
+        patterns = {"s": Registration("s", 2, ("*", "orders.>"))}
+        sealing = control.sealing("N", intent, dead=("M",), moves={"E": "O"}, patterns=patterns)
         yield sealing
         yield sealing.active(next_plan(intent, HELD, 1, 5))
     yield first_control(Plan(rank=(), parent={}, group={}), {}, ["N"])

@@ -9,6 +9,7 @@ import msgspec
 from unisono.engines.takeover.control import Control
 from unisono.model.errors import UnisonoError
 from unisono.model.frames import Entries, Message, Notification, Run, Sequenced, Stamped
+from unisono.model.ids import EventId
 from unisono.model.lanes import LaneRecord
 
 
@@ -27,13 +28,13 @@ class Announce(msgspec.Struct, frozen=True):
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Subscribe to these topics at the event notification service, before anything that follows."""
+    """Subscribe to these topics and patterns at the event notification service, before anything that follows."""
 
     topics: tuple[str, ...]
 
 
 class Ignore(msgspec.Struct, frozen=True):
-    """Unsubscribe from these topics at the event notification service."""
+    """Unsubscribe from these topics and patterns at the event notification service."""
 
     topics: tuple[str, ...]
 
@@ -42,6 +43,12 @@ class Admit(msgspec.Struct, frozen=True):
     """From these numbers on the application is owed these topics."""
 
     floors: Entries
+
+
+class Confirm(msgspec.Struct, frozen=True):
+    """From now on nothing that is published on a topic of these patterns is missed, whenever the topic is made."""
+
+    patterns: tuple[str, ...]
 
 
 class Deliver(msgspec.Struct, frozen=True):
@@ -62,6 +69,13 @@ class Acknowledge(msgspec.Struct, frozen=True):
     """Tell the publishing application that its event has its place in the order."""
 
     sequenced: Sequenced
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """Tell the publishing application that its event will never have a place in the order."""
+
+    id: EventId
+    error: UnisonoError
 
 
 class AcknowledgeRun(msgspec.Struct, frozen=True):
@@ -105,9 +119,16 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Read a lane from its first record to its last."""
+    """Read a lane from its first record that is kept to its last."""
 
     lane: str
+
+
+class Truncate(msgspec.Struct, frozen=True):
+    """Forget the records of a lane up to this sequence; when that is done, or whether, nobody waits for."""
+
+    lane: str
+    up_to: int
 
 
 class Decide(msgspec.Struct, frozen=True):
@@ -123,6 +144,7 @@ class Look(msgspec.Struct, frozen=True):
 Effect: TypeAlias = (
     Append
     | Read
+    | Truncate
     | Decide
     | Look
     | Send
@@ -130,9 +152,11 @@ Effect: TypeAlias = (
     | Listen
     | Ignore
     | Admit
+    | Confirm
     | Deliver
     | DeliverRun
     | Acknowledge
+    | Refuse
     | AcknowledgeRun
     | Drop
     | Lose

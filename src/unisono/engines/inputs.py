@@ -32,7 +32,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The application wants more topics, or fewer."""
+    """The application wants more topics and patterns, or fewer."""
 
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
@@ -59,11 +59,16 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class ReadBack(msgspec.Struct, frozen=True):
-    """A lane, from its first record that is kept to its last, whose sequence is `tail`."""
+    """A lane, from its first record that is kept to its last, whose sequence is `tail`; none is missing between."""
 
     lane: str
     records: tuple[LaneRecord, ...]
     tail: int
+
+    @property
+    def first(self) -> int:
+        """The sequence of the first record."""
+        return self.tail - len(self.records) + 1
 
 
 class Suspected(msgspec.Struct, frozen=True):

@@ -135,6 +135,10 @@ class Links:
             times.append(inner)
         return min(times, default=None)
 
+    def forget(self, peer: str) -> None:
+        """A peer is gone and will never be heard of again under this life: keep nothing for it."""
+        self.peers.pop(peer, None)
+
     def _link(self, peer: str) -> _Link:
         if peer not in self.peers:
             self.peers[peer] = _Link()
@@ -188,7 +192,7 @@ class Links:
             link = self._link(arrived.source)
         if packet.to != self.life:  # meant for a former life, or for whoever is here: say who it is
             return [*effects, Transmit(arrived.source, self._packet(link))]
-        if packet.acknowledged > link.acknowledged:
+        if link.acknowledged < packet.acknowledged < link.next:
             for number in range(link.acknowledged + 1, packet.acknowledged + 1):
                 link.unacknowledged.pop(number, None)
             link.acknowledged = packet.acknowledged

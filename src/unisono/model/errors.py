@@ -44,6 +44,10 @@ class LeaseError(UnisonoError):
         )
 
 
+class QuotaError(UnisonoError):
+    """A client asked for more than it may have: topics, patterns, new topics in a minute."""
+
+
 class GapError(UnisonoError):
     """A subscription with on_gap="fail" met a gap it could not close."""
 

@@ -188,7 +188,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class Registration(msgspec.Struct, frozen=True, array_like=True):
-    """What a subscriber held at its `version`; a later version replaces an earlier one."""
+    """What a subscriber held at its `version`; a later version replaces an earlier one. Its topics may be patterns."""
 
     subscriber: str
     version: int
@@ -266,18 +266,37 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, tag="prepared"):
 
 
 class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
-    """To a node: please plan an epoch. Stale after `epoch`."""
+    """To a node: please plan an epoch. Stale after `epoch`; nodes may ask for one whichever it is now (`ANY_EPOCH`).
+
+    Anybody may ask for topics and patterns. The rest is for nodes, and for operators through a node of theirs.
+    """
 
     epoch: int
-    wants: tuple[str, ...] = ()  # topics that a subscriber wants on one path
+    wants: tuple[str, ...] = ()  # topics that a subscriber wants on one path; new ones are made
     rank: tuple[str, ...] = ()  # a better rank; empty: as it is
-    alive: str = ""  # a node that was declared dead and is not
+    alive: str = ""  # a node that is there and is not counted
+    topics: tuple[str, ...] = ()  # topics that a publisher has events for; new ones are made
+    patterns: Registration | None = None  # what a subscriber holds by pattern, now and in future
+    moves: dict[str, str] = {}  # topic -> the node that is to own it
+    leaving: str = ""  # a node that gives its topics away and goes
+    asks: str = ""  # on whose behalf a node passes this on
+
+
+ANY_EPOCH = -1
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """A node to whoever asked: no, and asking again will not help."""
+
+    reason: str
+    topics: tuple[str, ...] = ()  # those it is about, if it is about topics that do not exist
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
-    """A subscriber to a node, now and then: I am alive and hold these topics at this version."""
+    """A subscriber to a node, now and then: I am alive and hold these topics and patterns at this version."""
 
     registration: Registration
+    patterns: tuple[str, ...] = ()
 
 
 class Routed(msgspec.Struct, frozen=True, array_like=True, tag="routed"):
@@ -300,6 +319,7 @@ Message: TypeAlias = (
     | Prepare
     | Prepared
     | Replan
+    | Refused
     | Report
     | Routed
 )

@@ -93,15 +93,34 @@ def show_message(message: Message) -> str:
             return f"join {who} for {_list(new)} in epoch {epoch} {show_entries(reached)}, {way}"
         case frames.Joined(version, new, epoch, reached):
             return f"joined {_list(new)} by version {version} in epoch {epoch} {show_entries(reached)}"
-        case frames.Report(registration):
-            return f"report {show_registration(registration)}"
+        case frames.Report(registration, patterns):
+            return f"report {show_registration(registration)} and {_list(patterns)}"
         case frames.Prepare(epoch, planner):
             return f"prepare epoch {epoch} for {planner}"
         case frames.Prepared(epoch, node):
             return f"{node} is prepared for epoch {epoch}"
-        case frames.Replan(epoch, wants, rank, alive):
-            return f"replan epoch {epoch}: wants {_list(wants)}, rank {_list(rank)}, alive {alive or '-'}"
+        case frames.Replan():
+            return show_replan(message)
+        case frames.Refused(reason, topics):
+            return f"refused {_list(topics)}: {reason}"
     raise TypeError(f"{type(message).__name__} is no message")
+
+
+def show_replan(replan: frames.Replan) -> str:
+    """Replan epoch 3: wants T1,T2."""
+    held = replan.patterns
+    parts = {
+        "wants": _list(replan.wants),
+        "topics": _list(replan.topics),
+        "patterns": "-" if held is None else show_registration(held),
+        "rank": _list(replan.rank),
+        "alive": replan.alive or "-",
+        "moves": _list(f"{topic} to {node}" for topic, node in sorted(replan.moves.items())),
+        "leaving": replan.leaving or "-",
+        "for": replan.asks or "-",
+    }
+    said = ", ".join(f"{name} {value}" for name, value in parts.items() if value != "-")
+    return f"replan epoch {replan.epoch}: {said or 'just so'}"
 
 
 def show_registration(registration: frames.Registration) -> str:
@@ -123,13 +142,19 @@ def show_record(record: lanes.LaneRecord) -> str:
 
 
 def show_control(control: Control) -> str:
-    """version 3: epoch 2 sealing by N1, rank T1,T2, owners N1,N2, dead N3."""
+    """version 3: epoch 2 sealing by N1, rank T1,T2, owners N1,N2, nodes N1,N2,N3, dead N3."""
     owners = _list(control.owner[topic] for topic in control.plan.rank)
     by = f" by {control.decider}" if control.state == "sealing" else ""
     return (
         f"version {control.version}: epoch {control.epoch} {control.state}{by}, "
-        f"rank {_list(control.plan.rank)}, owners {owners}, dead {_list(control.dead)}"
+        f"rank {_list(control.plan.rank)}, owners {owners}, nodes {_list(control.nodes)}, "
+        f"dead {_list(control.dead)}{_patterns(control)}"
     )
+
+
+def _patterns(control: Control) -> str:
+    held = [f"{name} {_list(r.topics)}" for name, r in sorted(control.patterns.items())]
+    return f", patterns {'; '.join(held)}" if held else ""
 
 
 def show_packet(packet: Packet) -> str:
@@ -160,7 +185,7 @@ def show_input(input: Input | Arrived) -> str:
             answer = "refused" if sequence is None else f"stored at {sequence}"
             return f"{lane} {answer}: {show_record(record)}"
         case ReadBack(lane, _, tail):
-            return f"{lane} read up to {tail}"
+            return f"{lane} read from {input.first} up to {tail}"
         case Suspected(node):
             return f"suspects {node}"
         case Arrived(source, packet):
@@ -210,6 +235,12 @@ def show_effect(effect: LinkEffect) -> str:
             return f"decide {show_control(control)}"
         case fx.Look():
             return "look"
+        case fx.Truncate(lane, up_to):
+            return f"truncate {lane} up to {up_to}"
+        case fx.Confirm(patterns):
+            return f"confirm {_list(patterns)}"
+        case fx.Refuse(id, error):
+            return f"refuse {id}: {error}"
     raise TypeError(f"{type(effect).__name__} is no effect")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unisono.engines.plan import Plan, Registration, conflict_graph, elimination_forest
+from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Registration as Held
 
 PlanKind = Literal["line", "forest"]
@@ -20,11 +21,12 @@ class Intent:
     rank: tuple[str, ...]  # top first; every topic once
     wants: tuple[tuple[str, ...], ...] = ()  # topics that a subscriber will want on one path
     reports: tuple[Held, ...] = ()  # what subscribers said they hold; none for those that are gone
+    gone: tuple[str, ...] = ()  # holders of patterns that are not counted any more
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One component of topics: its plan, its owners, its lanes."""
+    """All topics that are ordered together, now or some day: their plan, their owners, their lanes."""
 
     version: int  # what compare-and-set compares
     epoch: int
@@ -36,6 +38,9 @@ class Control:
     sealed: tuple[str, ...] = ()  # lanes of the epoch before
     archive: tuple[str, ...] = ()  # every lane that was ever written
     dead: tuple[str, ...] = ()
+    patterns: Mapping[str, Held] = field(
+        hash=False, default_factory=dict
+    )  # subscriber -> what it holds by pattern
     intent: Intent | None = None  # while sealing
     decider: str = ""
 
@@ -56,13 +61,18 @@ class Control:
     def join_path(self, topics: Iterable[str]) -> tuple[str, ...] | None:
         """The path of a join: from the lowest of the topics to the highest; None if there is no such path."""
         wanted = set(topics)
-        if not wanted <= self.plan.parent.keys():
+        if not wanted or not wanted <= self.plan.parent.keys():
             return None
-        lowest = max(wanted, key=self.plan.rank.index)
+        lowest = next(topic for topic in reversed(self.plan.rank) if topic in wanted)
         climb = self.plan.climb(lowest)
         if not wanted <= set(climb):
             return None
-        return climb[: max(climb.index(topic) for topic in wanted) + 1]
+        return climb[: max(i for i, topic in enumerate(climb) if topic in wanted) + 1]
+
+    def matched(self, subscriber: str) -> frozenset[str]:
+        """The topics of this epoch for which a subscriber is registered by its patterns."""
+        held = self.patterns.get(subscriber)
+        return frozenset() if held is None else frozenset(matching(held.topics, self.plan.rank))
 
     def sealing(
         self,
@@ -72,12 +82,16 @@ class Control:
         dead: Iterable[str] = (),
         alive: Iterable[str] = (),
         moves: Mapping[str, str] | None = None,
+        leaving: Iterable[str] = (),
+        patterns: Mapping[str, Held] | None = None,
+        forget: Iterable[str] = (),
     ) -> Control:
-        """The record by which `node` decides on the next epoch."""
-        gone = tuple(sorted({*self.dead, *dead}.difference(alive)))
-        live = [n for n in self.nodes if n not in gone]
+        """The record by which `node` decides on the next epoch; `forget` names lanes nobody will read again."""
+        gone = {*self.dead, *dead}.difference(alive)
+        nodes = tuple(sorted({*self.nodes, *alive}.difference(leaving)))
+        live = [n for n in nodes if n not in gone]
         owner = dict(self.owner) | dict(moves or {})
-        for i, topic in enumerate(sorted(t for t, n in owner.items() if n in gone)):
+        for i, topic in enumerate(sorted(t for t, n in owner.items() if n not in live)):
             owner[topic] = live[i % len(live)]
         return replace(
             self,
@@ -85,10 +99,12 @@ class Control:
             epoch=self.epoch + 1,
             state="sealing",
             owner=owner,
-            lanes=tuple(sorted(set(owner.values()))),
+            nodes=nodes,
+            lanes=_lanes(owner, live),
             sealed=self.lanes,
-            archive=tuple(sorted({*self.archive, *self.lanes})),
-            dead=gone,
+            archive=tuple(sorted({*self.archive, *self.lanes}.difference(forget))),
+            dead=tuple(sorted(gone.intersection(nodes))),
+            patterns=self.patterns if patterns is None else dict(patterns),
             intent=intent,
             decider=node,
         )
@@ -99,9 +115,14 @@ class Control:
 
 
 def first_control(plan: Plan, owner: Mapping[str, str], nodes: Sequence[str]) -> Control:
-    """The record of a component nobody has used yet."""
-    lanes = tuple(sorted(set(owner.values())))
-    return Control(1, plan.epoch, "active", plan, dict(owner), tuple(sorted(nodes)), lanes)
+    """The record of a system nobody has used yet; it may have no topics at all."""
+    nodes = tuple(sorted(nodes))
+    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, _lanes(owner, nodes))
+
+
+def _lanes(owner: Mapping[str, str], live: Sequence[str]) -> tuple[str, ...]:
+    """The lanes of the owners; without topics the first node keeps one, so that every epoch is written down."""
+    return tuple(sorted(set(owner.values()))) or tuple(live[:1])
 
 
 def next_plan(intent: Intent, registrations: Iterable[Held], threshold: int, epoch: int) -> Plan:

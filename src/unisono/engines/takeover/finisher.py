@@ -41,9 +41,10 @@ class Finisher:
         return [Announce(tuple(sorted(self.recovery.notice.numbers)), self.recovery.notice), self._activate()]
 
     def _recover(self) -> Recovery:
-        intent = self.control.intent
+        control, intent = self.control, self.control.intent
         assert intent is not None
-        return recover(self.read, self.control.epoch, intent.rank, intent.reports)
+        holders = [control.patterns[name] for name in sorted(control.patterns)]
+        return recover(self.read, control.epoch, intent.rank, intent.reports, holders, intent.gone)
 
     def _activate(self) -> Effect:
         control, recovery = self.control, self.recovery

@@ -11,11 +11,16 @@ them say more than is true; when it is a large enough share, it plans an epoch t
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+import msgspec
 
 from unisono.engines.effects import Decide, Effect, Send
 from unisono.engines.takeover.control import Control, Intent
+from unisono.engines.takeover.placing import place, relieve, valid_moves
+from unisono.engines.takeover.requests import Requests, over
 from unisono.engines.takeover.settings import NodeSettings
-from unisono.model.frames import Prepare, Registration, Replan
+from unisono.model.frames import ANY_EPOCH, Prepare, Refused, Registration, Replan, Report
 
 
 class Planner:
@@ -24,38 +29,52 @@ class Planner:
     def __init__(self, node: str, settings: NodeSettings) -> None:
         self.node = node
         self.settings = settings
-        self.wants: dict[tuple[str, ...], None] = {}
-        self.rank: tuple[str, ...] = ()
-        self.alive: dict[str, None] = {}
+        self.requests = Requests(settings)
         self.waiting: set[str] | None = None  # nodes that have not prepared; None: no change is under way
         self.decide_at: float | None = None
         self.reports: dict[str, tuple[Registration, float]] = {}  # and when the lease runs out
+        self.dropped: dict[str, tuple[str, ...]] = {}  # what holders of patterns still hold, if that is less
         self.registered: dict[str, Registration] = {}  # what is known to have been held in this epoch
+        self.forget: tuple[str, ...] = ()  # lanes that nobody need read any more
         self.sweep_at = 0.0  # when to look next whether too much of that is no longer true
         self.stale = 0  # requests dropped because their epoch was over
         self.planned = 0
 
-    def request(self, replan: Replan, control: Control, now: float) -> list[Effect]:
-        """Somebody wants a change."""
-        if replan.epoch != control.epoch or control.state != "active":
+    def request(
+        self, replan: Replan, control: Control, now: float, source: str = "", *, trusted: bool = True
+    ) -> list[Effect]:
+        """Somebody wants a change; a node says for whom it asks, everybody else asks for itself."""
+        if not trusted or not replan.asks:
+            replan = msgspec.structs.replace(replan, asks=source)
+        any_epoch = trusted and replan.epoch == ANY_EPOCH
+        if (replan.epoch != control.epoch and not any_epoch) or control.state != "active":
             self.stale += 1
             return []
         if control.leader != self.node:
             return [Send(control.leader, replan)]
-        if replan.wants:
-            self.wants[replan.wants] = None
-        if replan.rank:
-            self.rank = replan.rank
-        if replan.alive:
-            self.alive[replan.alive] = None
-        return self._prepare(control, now)
+        # What a node passes on, it passes on for somebody who may be nobody.
+        known = not replan.asks or replan.asks in control.nodes
+        due = self.requests.take(replan, control, now, trusted=trusted and known)
+        if isinstance(due, Refused):
+            return [Send(replan.asks, due)] if replan.asks else []
+        return self._prepare(control, now) if due else []
 
-    def report(self, registration: Registration, now: float) -> None:
+    def report(self, report: Report, control: Control | None, now: float) -> None:
         """A subscriber is alive and says what it holds."""
-        known = self.reports.get(registration.subscriber)
-        if known is None or known[0].version <= registration.version:
-            self.reports[registration.subscriber] = (registration, now + self.settings.lease_s)
-            self._note_held(registration)
+        held = report.registration
+        known = self.reports.get(held.subscriber)
+        if known is None and len(self.reports) >= self.settings.subscribers_max:
+            return
+        if known is not None and known[0].version > held.version:
+            return
+        self.reports[held.subscriber] = (held, now + self.settings.lease_s)
+        self._note_held(held)
+        counted = None if control is None else control.patterns.get(held.subscriber)
+        if counted is not None and counted.version <= held.version:
+            if set(counted.topics) <= set(report.patterns):
+                self.dropped.pop(held.subscriber, None)
+            else:
+                self.dropped[held.subscriber] = tuple(x for x in counted.topics if x in report.patterns)
 
     def _note_held(self, registration: Registration) -> None:
         """Within an epoch what was held stays registered."""
@@ -84,36 +103,90 @@ class Planner:
         """Decide without those that do not answer; plan an epoch without those that are gone."""
         if self.decide_at is not None and self.decide_at <= now:
             return self._decide(control, now)
-        if self.sweep_at <= now and self.registered and control.leader == self.node:
+        if self.sweep_at <= now and control.leader == self.node and (self.registered or control.patterns):
             self.sweep_at = now + self.settings.lease_s / 4
             untrue = sum(self._is_untrue(held, now) for held in self.registered.values())
-            if untrue >= max(1, self.settings.stale_share * len(self.registered)):
+            untrue += sum(
+                self._is_dropped(name, now) for name in control.patterns.keys() - self.registered.keys()
+            )
+            counted = len(self.registered.keys() | control.patterns.keys())
+            if untrue >= max(1, self.settings.stale_share * counted):
                 return self._prepare(control, now) if control.state == "active" else []
         return []
 
     def _is_untrue(self, held: Registration, now: float) -> bool:
         """Whether a subscriber holds less than it is registered for."""
         report, lease = self.reports.get(held.subscriber, (held, now))
-        return lease <= now or set(report.topics) < set(held.topics)
+        return lease <= now or set(report.topics) < set(held.topics) or held.subscriber in self.dropped
+
+    def _is_dropped(self, name: str, now: float) -> bool:
+        """Whether somebody who holds nothing but patterns is gone, or holds fewer of them."""
+        return name in self.dropped or (name in self.reports and self.reports[name][1] <= now)
 
     def _decide(self, control: Control, now: float) -> list[Effect]:
-        rank = self.rank if sorted(self.rank) == sorted(control.plan.rank) else control.plan.rank
-        intent = Intent(self.settings.plan, rank, tuple(self.wants), self._held(now))
+        asked, settings = self.requests, self.settings
         self.waiting = self.decide_at = None
         if control.state != "active":
             return []
+        rank = asked.rank if sorted(asked.rank) == sorted(control.plan.rank) else control.plan.rank
+        new = tuple(topic for topic in asked.topics if topic not in control.owner)
+        patterns, gone, told = self._patterns(control, (*rank, *new), now)
+        live = [n for n in sorted({*control.live, *asked.alive}) if n not in asked.leaving]
+        leaving = tuple(asked.leaving) if live else ()
+        live = live or list(control.live)
+        counted = replace(control, patterns=patterns)
+        together = [*asked.wants, *(held.topics for held in self.registered.values())]
+        moves = relieve(control, live, settings.component_topics_max)
+        moves |= valid_moves(asked.moves, control, live)
+        moves |= place(counted, new, together, live, settings.component_topics_max)
+        intent = Intent(settings.plan, (*rank, *new), tuple(asked.wants), self._held(now), gone)
         self.planned += 1
-        return [Decide(control.sealing(self.node, intent, alive=self.alive))]
+        sealing = control.sealing(
+            self.node,
+            intent,
+            alive=asked.alive,
+            moves=moves,
+            leaving=leaving,
+            patterns=patterns,
+            forget=self.forget,
+        )
+        return [*told, Decide(sealing)]
 
-    def intent(self, control: Control, now: float) -> Intent:
-        """What a forced epoch is to be like: as now, less those that are gone, plus what was asked for."""
-        return Intent(self.settings.plan, control.plan.rank, tuple(self.wants), self._held(now))
+    def force(self, control: Control, now: float, *, dead: Iterable[str] = ()) -> Control:
+        """The record of a forced epoch: as now, less those that are gone, plus what is wanted on one path.
+
+        Whoever decides is alive, whatever was declared before.
+        """
+        patterns, gone, _ = self._patterns(control, control.plan.rank, now, forced=True)
+        wants = tuple(w for w in self.requests.wants if control.owner.keys() >= set(w))
+        intent = Intent(self.settings.plan, control.plan.rank, wants, self._held(now), gone)
+        return control.sealing(self.node, intent, dead=dead, alive=(self.node,), patterns=patterns)
+
+    def _patterns(
+        self, control: Control, rank: tuple[str, ...], now: float, *, forced: bool = False
+    ) -> tuple[dict[str, Registration], tuple[str, ...], list[Effect]]:
+        """Who holds patterns in the next epoch; who does not any more; and what is to be told about it."""
+        held = dict(control.patterns) | ({} if forced else self.requests.patterns)
+        told: list[Effect] = []
+        gone: list[str] = []
+        for name, left in self.dropped.items():
+            if name in control.patterns and held[name] == control.patterns[name]:
+                held[name] = msgspec.structs.replace(held[name], topics=left)
+        for name in list(held):
+            if name in self.reports and self.reports[name][1] <= now and name in control.patterns:
+                gone.append(name)
+            elif reason := over(held[name], rank, self.settings):
+                gone.append(name)
+                told.append(Send(name, Refused(reason)))
+        patterns = {name: held[name] for name in sorted(held) if held[name].topics and name not in gone}
+        return patterns, tuple(sorted(gone)), told
 
     def _held(self, now: float) -> tuple[Registration, ...]:
         """The reports; a subscriber whose lease has run out holds nothing."""
         return tuple(
             report if lease > now else Registration(name, report.version, ())
             for name, (report, lease) in sorted(self.reports.items())
+            if report.version >= 0
         )
 
     def begun(self, control: Control, registrations: Iterable[Registration], now: float) -> None:
@@ -122,22 +195,25 @@ class Planner:
         Who leads grants a lease to everybody who is registered, heard of or not; who does not lead would only
         keep reports that grow old.
         """
-        self.wants.clear()
-        self.alive.clear()
-        self.rank = ()
+        self.requests.clear()
+        self.dropped = {}
+        self.forget = ()
         self.waiting = self.decide_at = None
         leads = control.leader == self.node
         self.reports = {name: kept for name, kept in self.reports.items() if leads and kept[1] > now}
         self.registered = {held.subscriber: held for held in registrations} if leads else {}
         for name, held in self.registered.items():
             self.reports.setdefault(name, (held, now + self.settings.lease_s))
+        for name in control.patterns if leads else ():
+            # It has reported nothing yet: this lease says nothing about topics.
+            self.reports.setdefault(name, (Registration(name, -1, ()), now + self.settings.lease_s))
 
     def copy(self) -> Planner:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.wants, twin.alive, twin.reports = dict(self.wants), dict(self.alive), dict(self.reports)
-        twin.registered = dict(self.registered)
+        twin.requests, twin.reports = self.requests.copy(), dict(self.reports)
+        twin.registered, twin.dropped = dict(self.registered), dict(self.dropped)
         twin.waiting = None if self.waiting is None else set(self.waiting)
         return twin
 
@@ -145,5 +221,5 @@ class Planner:
         """Equal exactly when two planners would behave alike from now on."""
         waiting = None if self.waiting is None else tuple(sorted(self.waiting))
         reports = tuple(sorted((n, r.version, r.topics, at) for n, (r, at) in self.reports.items()))
-        sweep = (tuple(self.registered), self.sweep_at)
-        return (tuple(self.wants), tuple(self.alive), self.rank, waiting, self.decide_at, reports, sweep)
+        sweep = (tuple(self.registered), self.sweep_at, tuple(sorted(self.dropped.items())), self.forget)
+        return (self.requests.state(), waiting, self.decide_at, reports, sweep)

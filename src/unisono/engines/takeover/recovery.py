@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
@@ -51,8 +52,14 @@ def recover(
     epoch: int,
     topics: Iterable[str],
     reports: Iterable[Registration] = (),
+    patterns: Iterable[Registration] = (),
+    gone: Iterable[str] = (),
 ) -> Recovery:
-    """What epoch `epoch` starts from, given the sealed lanes of the one before."""
+    """What epoch `epoch` starts from, given the sealed lanes of the one before.
+
+    Who holds a pattern is registered for every topic it stands for before a number of that topic is taken.
+    """
+    topics = tuple(topics)
     start = _checkpoint(lanes, epoch)
     numbers: Entries = dict.fromkeys(topics, 0)
     registered: dict[str, Registration] = {}
@@ -77,20 +84,24 @@ def recover(
             else:
                 _raise(numbers, record.reached)
                 _register(registered, record.registration)
-    gone: list[str] = []
+    held = {s: r.topics for s, r in registered.items()}
     for report in reports:
         known = registered.get(report.subscriber)
         if known is not None and known.version <= report.version:
             registered[report.subscriber] = report
-            if known.topics and not report.topics:
-                gone.append(report.subscriber)
+    for holder in patterns:
+        if found := matching(holder.topics, topics):
+            _register(
+                registered, Registration(holder.subscriber, holder.version, tuple(found), holder.weight)
+            )
+    left = {s for s, topics in held.items() if topics and not registered[s].topics}
     voids = {
         topic: ranges
         for topic in sorted(numbers)
         if (ranges := _holes(base.get(topic, 0), numbers[topic], own.get(topic, set())))
     }
     return Recovery(
-        EpochNotice(epoch, numbers, voids, tuple(sorted(gone))),
+        EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
         tuple(registered[s] for s in sorted(registered) if registered[s].topics),
         tuple(s for life in list(seen)[-LIVES_MAX:] for s in seen[life].values()),
     )
@@ -107,7 +118,7 @@ def _checkpoint(lanes: Mapping[str, Sequence[LaneRecord]], epoch: int) -> EpochR
 
 def _raise(numbers: Entries, seen: Entries) -> None:
     for topic, number in seen.items():
-        if number > numbers.get(topic, 0):
+        if number > numbers.get(topic, number):
             numbers[topic] = number
 
 
@@ -135,11 +146,8 @@ def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced:
 def _holes(base: int, last: int, own: set[int]) -> tuple[tuple[int, int], ...]:
     """The numbers above `base`, up to `last`, that are not in `own`, as ranges."""
     ranges: list[tuple[int, int]] = []
-    for number in range(base + 1, last + 1):
-        if number in own:
-            continue
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
+    for number in (*sorted(n for n in own if base < n <= last), last + 1):
+        if number > base + 1:
+            ranges.append((base + 1, number - 1))
+        base = number
     return tuple(ranges)

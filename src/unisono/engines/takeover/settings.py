@@ -20,3 +20,19 @@ class NodeSettings(msgspec.Struct, frozen=True):
     lease_s: float = 10.0  # a subscriber that has not reported for so long is gone
     stale_share: float = 0.25  # an epoch is planned when so many registrations are no longer true
     queue_max: int = 65536  # messages kept while frozen or before their epoch has begun
+    # How much there may be, and who may ask for it.
+    topics_max: int = 10_000
+    component_topics_max: int = 1_000  # topics of one component on one node; beyond it, it is split
+    subscriber_topics_max: int = 1_000  # topics one subscriber may hold, those of its patterns too
+    patterns_max: int = 64  # patterns one subscriber may hold
+    holders_max: int = 10_000  # subscribers that hold patterns
+    subscribers_max: int = 100_000  # subscribers whose reports are remembered
+    client_topics_per_minute: int = 1_000  # new topics one client may ask for
+    client_epochs_per_minute: int = 240  # epochs one client may ask for
+    node_names: str = ""  # how the names of nodes begin; whoever is called otherwise is never counted as one
+    # How long lanes may be.
+    lane_records_max: int = (
+        50_000  # records after which the next epoch is planned, so that reading stays short
+    )
+    lane_records_kept: int = 10_000  # records that are kept for repair when a lane is truncated
+    archive_epochs: int = 64  # a lane that was not written for so many epochs is not read any more

@@ -29,6 +29,7 @@ class _Intent(msgspec.Struct, frozen=True, array_like=True):
     rank: tuple[_Place, ...]
     wants: tuple[tuple[_Place, ...], ...]
     reports: tuple[Registration, ...]
+    gone: tuple[str, ...] = ()
 
 
 class _Control(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +50,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     dead: tuple[str, ...]
     intent: _Intent | None
     decider: str
+    patterns: tuple[Registration, ...] = ()
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -90,6 +92,7 @@ def encode_control(control: Control) -> bytes:
         dead=control.dead,
         intent=None if intent is None else _pack_intent(intent, place),
         decider=control.decider,
+        patterns=tuple(control.patterns[name] for name in sorted(control.patterns)),
     )
     return bytes([VERSION]) + _encoder.encode(wire)
 
@@ -109,6 +112,7 @@ def _pack_intent(intent: Intent, place: dict[str, int]) -> _Intent:
         tuple(place[topic] for topic in intent.rank),
         tuple(tuple(place[topic] for topic in wants) for wants in intent.wants),
         intent.reports,
+        intent.gone,
     )
 
 
@@ -141,6 +145,7 @@ def _unpack(wire: _Control) -> Control:
         dead=wire.dead,
         intent=None if wire.intent is None else _unpack_intent(wire.intent, topics),
         decider=wire.decider,
+        patterns={held.subscriber: held for held in wire.patterns},
     )
 
 
@@ -150,6 +155,7 @@ def _unpack_intent(wire: _Intent, topics: tuple[str, ...]) -> Intent:
         tuple(_named(wire.rank, topics)),
         tuple(tuple(_named(wants, topics)) for wants in wire.wants),
         wire.reports,
+        wire.gone,
     )
 
 

@@ -7,7 +7,9 @@ epoch, and decides on the next one first.
 
 from __future__ import annotations
 
-from unisono.engines.effects import Decide, Effect, Look, Read, Send
+from typing import TypeAlias
+
+from unisono.engines.effects import Decide, Effect, Look, Read, Send, Truncate
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.planner import Planner
@@ -15,12 +17,15 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import LaneWriter, is_sealed
 from unisono.engines.topic_managers.hosting import Hosting
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.engines.topic_managers.routing import epoch_of, stored_events
+from unisono.engines.topic_managers.routing import by_topic, epoch_of, stored_events
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.frames import Message, Replan, Routed
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
+from unisono.model.frames import Message, Replan, Routed, Stamped
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
 NOTICES_MAX = 256  # epochs a subscriber may be behind
+
+Lanes: TypeAlias = dict[str, tuple[tuple[LaneRecord, ...], int]]
+"""What was read: the records of each lane, and the sequence of the last one."""
 
 
 class Adopting(Hosting):
@@ -34,8 +39,10 @@ class Adopting(Hosting):
         self.planner = Planner(name, settings)
         self.finisher: Finisher | None = None
         self.finish_at: float | None = None
-        self.adopting: dict[str, tuple[tuple[LaneRecord, ...], int]] | None = None
+        self.adopting: Lanes | None = None
         self.look_at: float | None = None
+        self.served: frozenset[str] = frozenset()  # nodes of the epoch we serve
+        self.was_counted = False  # whoever was a node once and is not declared dead has left
 
     # Lanes.
 
@@ -77,6 +84,8 @@ class Adopting(Hosting):
         if self.control is not None and control.version <= self.control.version:
             return []
         self.control = control
+        self.peers = self.served.union(control.nodes)
+        self.looked_until = now
         if self.spoiled is None:
             self.spoiled = control.epoch if control.state == "active" else control.epoch - 1
         self.finisher = self.finish_at = self.adopting = None
@@ -86,10 +95,11 @@ class Adopting(Hosting):
                 return self._finish(now)
             self.finish_at = now + self.settings.finish_s
             return []
-        if self.name in control.dead:
+        if self.name not in control.live:
             self._retire(now)
             self.epoch = control.epoch
             return self._come_back()
+        self.was_counted = True
         if self._is_spoiled():
             return self._begin_again(now)
         self.adopting = {}
@@ -100,15 +110,14 @@ class Adopting(Hosting):
         control = self.control
         if control is None or self.spoiled is None:
             return False
-        return control.epoch <= self.spoiled and self.name in control.lanes
+        return control.epoch <= max(self.spoiled, self.lossy) and self.name in control.lanes
 
     def _begin_again(self, now: float) -> list[Effect]:
         """Nobody knows which numbers our earlier life has given out: serve the next epoch, never this one."""
         control = self.control
         if control is None or control.state != "active" or not self._is_spoiled():
             return []
-        intent = self.planner.intent(control, now)
-        return [Decide(control.sealing(self.name, intent, alive=(self.name,)))]
+        return [Decide(self.planner.force(control, now))]
 
     def _finish(self, now: float) -> list[Effect]:
         """Carry the decided epoch through, whoever decided it."""
@@ -122,9 +131,14 @@ class Adopting(Hosting):
         control = self.control
         if control is None or control.state != "active" or node not in control.live or node == self.name:
             return []
-        intent = self.planner.intent(control, now)
-        # Whoever decides is alive, whatever was declared before.
-        return [Decide(control.sealing(self.name, intent, dead=(node,), alive=(self.name,)))]
+        if self.has_left:
+            return []
+        return [Decide(self.planner.force(control, now, dead=(node,)))]
+
+    @property
+    def has_left(self) -> bool:
+        """Whether we were a node, gave our topics away, and are none any more."""
+        return self.was_counted and self.control is not None and self.name not in self.control.nodes
 
     def _lost(self, messages: tuple[Message, ...], now: float) -> list[Effect]:
         """What another node was to be told is gone: if it was about this epoch, only the next can go on."""
@@ -138,9 +152,9 @@ class Adopting(Hosting):
         return self._begin_again(now)
 
     def _come_back(self) -> list[Effect]:
-        """Declared dead, and alive: ask to be counted again, without any topics to begin with."""
+        """Declared dead and alive, or new: ask to be counted, without any topics to begin with."""
         control = self.control
-        if control is None or control.state != "active" or self.name not in control.dead:
+        if control is None or control.state != "active" or self.name in control.live or self.has_left:
             return []
         return [Send(control.leader, Replan(control.epoch, alive=self.name))]
 
@@ -155,29 +169,69 @@ class Adopting(Hosting):
         self.adopting = None
         return self._adopt(control, read, now)
 
-    def _adopt(
-        self, control: Control, read: dict[str, tuple[tuple[LaneRecord, ...], int]], now: float
-    ) -> list[Effect]:
+    def _adopt(self, control: Control, read: Lanes, now: float) -> list[Effect]:
         """Start afresh from the record that begins the epoch, also where we were there before."""
         self._retire(now)
         self.epoch = control.epoch
+        self.served = frozenset(control.nodes)
+        self.peers = self.served
         start = self._learn(control, read)
+        if start is None and control.sealed:
+            return self._look(now)  # it is over, and its beginning is not kept any more
         self.planner.begun(control, start.registrations if start is not None else (), now)
+        cuts = self._truncate(control, read)
         own = read.get(self.name)
         if own is None or is_sealed(own[0], control.epoch):
-            return []  # we own nothing, or it is already over
+            return cuts  # we own nothing, or it is already over
         self.writer = LaneWriter(self.name, control.epoch, own[1])
         numbers = start.notice.numbers if start is not None else {}
+        parts = by_topic(start) if start is not None else {}
+        events = stored_events((records for records, _ in read.values()), self.epoch + 1)
         for topic, owner in control.owner.items():
             if owner == self.name:
-                self.managers[topic] = self._manager(topic, control, numbers, start)
-                self._fill_ring(topic, read, now)
-        waiting, early = self.waiting, self.early
-        self.waiting, self.early = [], []
+                self.managers[topic] = self._manager(topic, control, numbers, parts.get(topic))
+                self._fill_ring(topic, events.get(topic, []), now)
+        return cuts + self._go_on(now)
+
+    def _go_on(self, now: float) -> list[Effect]:
+        """Take what has waited for this epoch."""
+        early, asking, waiting = self.early, self.asking, self.waiting
+        self.early, self.asking, self.waiting = [], {}, []
         effects: list[Effect] = []
-        for routed in [*early, *waiting]:
+        for source, routed in (*early, *asking.items()):
+            effects += self._received(source, routed, now)
+        for routed in waiting:
             effects += self._routed(routed, now)
         return effects
+
+    def _truncate(self, control: Control, read: Lanes) -> list[Effect]:
+        """Let go of what nobody needs any more: in our lane, and, who leads, in those that nobody writes."""
+        leads = control.leader == self.name
+        effects: list[Effect] = []
+        for lane, (records, tail) in read.items():
+            if lane == self.name or (leads and lane not in {*control.lanes, *control.sealed}):
+                cut = self._cut(records, control.epoch)
+                if cut > 0:
+                    effects.append(Truncate(lane, tail - len(records) + cut))
+        if leads:
+            self.planner.forget = tuple(lane for lane in control.archive if self._is_old(lane, control, read))
+        return effects
+
+    def _cut(self, records: tuple[LaneRecord, ...], epoch: int) -> int:
+        """How many records may go: those before the beginning of an epoch before this one, if enough are kept."""
+        begins: dict[
+            int, int
+        ] = {}  # where each epoch begins; whoever wrote that down once more does not count
+        for i, record in enumerate(records[: max(0, len(records) - self.settings.lane_records_kept + 1)]):
+            if isinstance(record, EpochRecord) and record.epoch < epoch:
+                begins.setdefault(record.epoch, i)
+        return max(begins.values(), default=0)
+
+    def _is_old(self, lane: str, control: Control, read: Lanes) -> bool:
+        if lane in {*control.lanes, *control.sealed}:
+            return False
+        newest = max((r.epoch for r in read[lane][0] if isinstance(r, SealRecord | EpochRecord)), default=-1)
+        return newest + self.settings.archive_epochs < control.epoch
 
     def _manager(
         self, topic: str, control: Control, numbers: dict[str, int], start: EpochRecord | None
@@ -192,9 +246,7 @@ class Adopting(Hosting):
                     manager.remember(sequenced)
         return manager
 
-    def _learn(
-        self, control: Control, read: dict[str, tuple[tuple[LaneRecord, ...], int]]
-    ) -> EpochRecord | None:
+    def _learn(self, control: Control, read: Lanes) -> EpochRecord | None:
         """The record that begins this epoch; what earlier ones said is kept for late subscribers."""
         start = None
         for records, _ in read.values():
@@ -206,8 +258,7 @@ class Adopting(Hosting):
             del self.notices[epoch]
         return start
 
-    def _fill_ring(self, topic: str, read: dict[str, tuple[tuple[LaneRecord, ...], int]], now: float) -> None:
+    def _fill_ring(self, topic: str, events: list[Stamped], now: float) -> None:
         """Keep for repair what the lanes still hold of a topic."""
-        events = stored_events(topic, (records for records, _ in read.values()), self.epoch + 1)
         newest = max((n.numbers.get(topic, 0) for n in self.notices.values()), default=0)
         self.emitter.restore(topic, events, newest, self.epoch, now)

@@ -34,15 +34,13 @@ class Emitter:
         self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
 
     def restore(self, topic: str, events: list[Stamped], newest: int, epoch: int, now: float) -> None:
-        """Begin an epoch with what is stored of a topic, in order of numbers; what is older is gone."""
+        """Begin an epoch with what is stored of a topic, in order of numbers; what is not there is gone."""
         self.epoch = epoch
         if not self.settings.ring_events:
             return
-        oldest = events[0].number if events else newest + 1
-        ring = self.rings[topic] = Ring(self.settings.ring_events, oldest - 1)
+        ring = self.rings[topic] = Ring(self.settings.ring_events, newest)
         for event in events:
             ring.append(event.number, lambda event=event: event)  # type: ignore[misc]
-        ring.newest = max(ring.newest, newest)
         self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
 
     def forget(self, epoch: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from unisono.model.frames import EpochNotice
 
 NOTICES_MAX = 64  # a subscriber further behind asks again for those it needs
+KEPT = 16  # epochs behind us: events of theirs may still come late
 
 
 class Epochs:
@@ -27,6 +28,11 @@ class Epochs:
         if len(self._notices) > NOTICES_MAX:
             del self._notices[max(self._notices)]
         return True
+
+    def forget(self, epoch: int) -> None:
+        """This epoch is entered: notices of the ones long before it are of no use any more."""
+        for old in [e for e in self._notices if e < epoch - KEPT]:
+            del self._notices[old]
 
     def known(self) -> list[EpochNotice]:
         """The notices, oldest epoch first."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unisono.engines.effects import Announce, Effect, Look, Send
+import msgspec
+
+from unisono.engines.effects import Announce, Effect, Look, Reject, Send
 from unisono.engines.inputs import Received
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.settings import NodeSettings
@@ -16,10 +18,25 @@ from unisono.engines.takeover.writer import LaneWriter, Written
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.emitter import Emitter
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.engines.topic_managers.routing import ToManager, epoch_of, is_request, without_ring
+from unisono.engines.topic_managers.routing import ToManager, epoch_of, is_request, is_sound, without_ring
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.frames import Create, Done, EpochNotice, Fill, Join, Joined, Nack, Routed, Stamped
+from unisono.model.errors import FrameError
+from unisono.model.frames import (
+    Create,
+    Done,
+    EpochNotice,
+    Fill,
+    Join,
+    Joined,
+    Nack,
+    Refused,
+    Registration,
+    Routed,
+    Stamped,
+)
 from unisono.model.lanes import EventRecord, JoinRecord
+
+REPAIRS_MAX = 1024  # numbers answered at once; who misses more asks again
 
 
 class Hosting:
@@ -39,41 +56,121 @@ class Hosting:
         self.planner_of: str | None = None  # who asked us to prepare
         self.frozen_until: float | None = None
         self.waiting: list[Routed] = []  # requests that came while frozen
-        self.early: list[Routed] = []  # what belongs to an epoch that has not begun here
+        self.early: list[tuple[str, Routed]] = []  # from nodes, for an epoch that has not begun here
+        self.asking: dict[str, Routed] = {}  # the newest join of each subscriber for such an epoch
+        self.lossy = -1  # an epoch of which we could not keep everything
+        self.looked_until = 0.0
+        self.peers: frozenset[str] = frozenset()  # nodes of the epoch we serve, and of the one that comes
         self._then: dict[int, list[Effect]] = {}  # what follows when a record is stored, by index
 
     # Messages for managers.
+
+    def is_peer(self, source: str) -> bool:
+        """Whether this is a node: what is under way is believed from nodes only."""
+        return source == self.name or source in self.peers
+
+    def _received(self, source: str, routed: Routed, now: float) -> list[Effect]:
+        """A message for a manager, from anybody: clients speak for themselves, and only ask."""
+        message = routed.message
+        if is_request(message) or isinstance(message, Nack):
+            fault = self._fault(source, routed)
+            if fault is not None:
+                return [fault]
+            if isinstance(message, Join) and message.epoch > self.epoch:
+                if len(self.asking) < self.settings.queue_max or source in self.asking:
+                    self.asking[source] = routed  # nobody has two joins under way
+                return self._look(now)
+        elif (epoch := epoch_of(message)) is not None and epoch != self.epoch:
+            # Whoever sent it may be a node that our control record does not know yet, or knows no more.
+            return self._keep_early(source, routed, epoch, now) if epoch > self.epoch else []
+        elif not self.is_peer(source):
+            return [Reject(FrameError(f"'{source}' is no node, and sent {type(message).__name__}"))]
+        return self._routed(routed, now)
+
+    def _fault(self, source: str, routed: Routed) -> Effect | None:
+        """What is wrong with a request, if anything."""
+        topic, message = routed.topic, routed.message
+        match message:
+            case Create(publication):
+                speaks_for, about = publication.publisher, publication.topic
+            case Nack():
+                speaks_for, about = message.subscriber, message.topic
+            case Join(registration):
+                speaks_for, about = registration.subscriber, topic
+                if refused := self._refused(registration):
+                    return Send(source, refused)
+                if not self._is_on_path(topic, message):
+                    return Reject(FrameError(f"the join of '{source}' does not climb the plan"))
+            case _:
+                return None
+        if about != topic or (speaks_for != source and not self.is_peer(source)):
+            return Reject(FrameError(f"'{source}' speaks for '{speaks_for}' on '{about}' to '{topic}'"))
+        return None
+
+    def _refused(self, registration: Registration) -> Refused | None:
+        """Why a subscriber may not hold what it wants to."""
+        limit = self.settings.subscriber_topics_max
+        if len(registration.topics) > limit:
+            return Refused(
+                f"{len(registration.topics)} topics are over the limit of {limit} for one subscriber"
+            )
+        if not is_sound(registration):
+            return Refused("that is not a registration")
+        return None
+
+    def _is_on_path(self, topic: str, join: Join) -> bool:
+        """Whether a join climbs as the plan says, where we know the plan of its epoch."""
+        if self.control is None or join.epoch != self.control.plan.epoch:
+            return True  # it waits, or is dropped
+        return self.control.join_path(join.registration.topics) == (topic, *join.rest)
+
+    def _look(self, now: float) -> list[Effect]:
+        """There is something newer than we know of; asking once in a while is enough."""
+        if now < self.looked_until:
+            return []
+        self.looked_until = now + self.settings.look_s / 10
+        return [Look()]
+
+    def _keep_early(self, source: str, routed: Routed, epoch: int, now: float) -> list[Effect]:
+        if len(self.early) < self.settings.queue_max:
+            self.early.append((source, routed))
+        elif self.is_peer(source):
+            self.lossy = max(self.lossy, epoch)  # nobody repeats it: that epoch is not for us
+        return self._look(now)
 
     def _routed(self, routed: Routed, now: float) -> list[Effect]:
         message = routed.message
         if isinstance(message, Nack):
             return self._repair(message)
         epoch = epoch_of(message)
-        if epoch is not None and epoch < self.epoch:
+        if epoch is not None and epoch != self.epoch:
             return []
-        if epoch is not None and epoch > self.epoch:
-            return self._keep(self.early, routed, [Look()])
         if self.frozen_until is not None and is_request(message):
-            return self._keep(self.waiting, routed, [])
+            if len(self.waiting) < self.settings.queue_max:  # whoever asks will ask again
+                self.waiting.append(routed)
+            return []
         return self._local(routed.topic, message, now)
-
-    def _keep(self, where: list[Routed], routed: Routed, effects: list[Effect]) -> list[Effect]:
-        if len(where) < self.settings.queue_max:  # whoever asks will ask again
-            where.append(routed)
-        return effects
 
     def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
         """Hand a message to a manager that lives here, and go on with what it answers."""
-        manager = self.managers.get(topic)
-        if manager is None or self.writer is None or self.writer.state == "stopped":
-            return []  # whoever sent it will look for the owner and send it again
-        effects = manager.handle(Received(self.name, message), now)
-        if isinstance(message, Done):
-            self.emitter.keep(message.event, now)
-        match message, effects:
-            case Join(), [Send(_, Joined() as joined)]:
-                return self._store_join(message, joined, effects, now)
-        return self._carry_on(effects, now)
+        while True:
+            manager = self.managers.get(topic)
+            if manager is None or self.writer is None or self.writer.state == "stopped":
+                return []  # whoever sent it will look for the owner and send it again
+            effects = manager.handle(Received(self.name, message), now)
+            if isinstance(message, Done) and not any(isinstance(effect, Reject) for effect in effects):
+                self.emitter.keep(message.event, now)
+            match message, effects:
+                case Join(), [Send(_, Joined() as joined)]:
+                    return self._store_join(message, joined, effects, now)
+                case _, [Send(to, (Fill() | Join()) as onward)] if self._lives_here(to):
+                    topic, message = topic_of(to) or "", onward  # a long chain is a loop, not a deep call
+                case _:
+                    return self._carry_on(effects, now)
+
+    def _lives_here(self, address: str) -> bool:
+        topic = topic_of(address)
+        return topic is not None and self.control is not None and self.control.owner.get(topic) == self.name
 
     def _carry_on(self, effects: list[Effect], now: float) -> list[Effect]:
         """Reach other managers; store an event before anything else is done about it."""
@@ -89,12 +186,13 @@ class Hosting:
         if not isinstance(effect, Send) or topic is None:
             return [effect]
         message = effect.message
-        assert isinstance(message, Create | Fill | Done | Join | Nack)
+        if not isinstance(message, Create | Fill | Done | Join | Nack):
+            return [effect]  # for somebody with an odd name
         assert self.control is not None
-        owner = self.control.owner[topic]
+        owner = self.control.owner.get(topic)
         if owner == self.name:
             return self._local(topic, message, now)
-        return [Send(owner, Routed(topic, message))]
+        return [] if owner is None else [Send(owner, Routed(topic, message))]
 
     def _store_event(self, event: Stamped, then: list[Effect], now: float) -> list[Effect]:
         return self._store(lambda index: EventRecord(self.epoch, index, event), then, now)
@@ -126,6 +224,8 @@ class Hosting:
         if nack.topic not in self.managers:
             return []
         epochs = tuple(self.notices[epoch] for epoch in sorted(self.notices) if epoch > nack.epoch)
+        if len(nack.numbers) > REPAIRS_MAX:
+            nack = msgspec.structs.replace(nack, numbers=nack.numbers[:REPAIRS_MAX])
         return [Send(nack.subscriber, self.emitter.repair(nack, epochs))]
 
     def _retire(self, now: float) -> None:

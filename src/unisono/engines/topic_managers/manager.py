@@ -42,6 +42,7 @@ from unisono.model.frames import (
 )
 
 PARKED_MAX = 1024  # publishers send again what comes beyond
+LIVES_MAX = 8  # lives of one publisher that are remembered
 
 
 class TopicManager:
@@ -65,7 +66,8 @@ class TopicManager:
         self.group: frozenset[str] = frozenset()
         self.registry = Registry(topic)
         self.seen: dict[tuple[str, int], Seen] = {}
-        self.under_way = 0  # events numbered here that have not left the last manager
+        self._lives: dict[str, tuple[int, ...]] = {}  # publisher -> its lives in `seen`, oldest first
+        self.under_way: set[int] = set()  # numbers given out whose events have not left the last manager
         self.draining = False  # events under way end elsewhere than new ones would
         self.parked: list[Create] = []  # what waits for them
         self.emitter = Emitter(settings, plan.epoch)
@@ -80,7 +82,7 @@ class TopicManager:
         path = self.plan.path_to(self.topic, self.above)
         # Two roads that end in different lanes do not end in order: a takeover could lose the event before and
         # keep the one after it.
-        self.draining |= self.under_way > 0 and path[-1] != self.path[-1]
+        self.draining |= bool(self.under_way) and path[-1] != self.path[-1]
         self.path = path
         for x in self.below:
             self.lower.setdefault(x, numbers.get(x, 0))
@@ -94,7 +96,7 @@ class TopicManager:
                 return self._fill(fill, now)
             case Received(_, Join() as join):
                 return self._join(join)
-            case Received(_, Done(event)):
+            case Received(_, Done(event)) if event.topic == self.topic and event.topic in event.entries:
                 self._finish(event)
                 return self._unpark(now)
             case Received(_, Nack() as nack):
@@ -113,7 +115,9 @@ class TopicManager:
             return [
                 Reject(FrameError(f"event on '{publication.topic}' sent to the manager of '{self.topic}'"))
             ]
-        seen = self._seen(publication)
+        seen = self._seen_of(publication.publisher, publication.incarnation)
+        if seen is None:
+            return []  # of a life that is long over
         seen.forget_below(create.acknowledged)
         if create.after and not seen.knows(create.after) and not self.parked:
             return []  # its publisher will send both again, in order
@@ -125,7 +129,7 @@ class TopicManager:
             known = seen.answer(publication.n)
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
         self.number += 1
-        self.under_way += 1
+        self.under_way.add(self.number)
         entries = {self.topic: self.number} | self.known_below()
         return self._pass_on(publication, entries, self.above, self.path[1:], now)
 
@@ -146,6 +150,8 @@ class TopicManager:
     def _fill(self, fill: Fill, now: float) -> list[Effect]:
         if fill.epoch != self.plan.epoch:
             return [Reject(FrameError(f"a stamp of epoch {fill.epoch} in epoch {self.plan.epoch}"))]
+        if fill.publication.topic not in fill.entries:
+            return [Reject(FrameError(f"a stamp on '{fill.publication.topic}' without a number of its own"))]
         entries = dict(fill.entries)
         if self.topic in fill.need:
             self.learn(entries)
@@ -192,7 +198,7 @@ class TopicManager:
         return effects
 
     def _finish(self, event: Stamped) -> None:
-        self.under_way -= 1
+        self.under_way.discard(event.number)
         id = event.publication.id
         seen = self.seen.get((id.publisher, id.incarnation))
         if seen is not None:
@@ -219,14 +225,22 @@ class TopicManager:
 
     def remember(self, sequenced: Sequenced) -> None:
         """An event of an earlier epoch: should its publisher ask again, answer the same."""
-        self._seen_of(sequenced.id.publisher, sequenced.id.incarnation).recall(sequenced)
+        seen = self._seen_of(sequenced.id.publisher, sequenced.id.incarnation)
+        if seen is not None:
+            seen.recall(sequenced)
 
-    def _seen(self, publication: Publication) -> Seen:
-        return self._seen_of(publication.publisher, publication.incarnation)
-
-    def _seen_of(self, publisher: str, incarnation: int) -> Seen:
+    def _seen_of(self, publisher: str, incarnation: int) -> Seen | None:
+        """What one life of a publisher has asked for; a few lives of each are remembered, the newest ones."""
         key = (publisher, incarnation)
         if key not in self.seen:
+            lives = self._lives.get(publisher, ())
+            if len(lives) >= LIVES_MAX and incarnation < lives[0]:
+                return None
+            self._lives[publisher] = tuple(sorted((*lives, incarnation)))
+            if len(lives) >= LIVES_MAX:
+                oldest, *newer = self._lives[publisher]
+                self._lives[publisher] = tuple(newer)
+                self.seen.pop((publisher, oldest), None)
             self.seen[key] = Seen(self.settings.seen_max)
         return self.seen[key]
 
@@ -241,8 +255,10 @@ class TopicManager:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.lower = dict(self.lower)
+        twin.under_way = set(self.under_way)
         twin.parked = list(self.parked)
         twin.seen = {k: v.copy() for k, v in self.seen.items()}
+        twin._lives = dict(self._lives)
         twin.registry = self.registry.copy()
         twin.emitter = self.emitter.copy()
         return twin
@@ -251,7 +267,7 @@ class TopicManager:
         """Equal exactly when two managers would behave alike from now on."""
         return (
             self.number,
-            self.under_way,
+            len(self.under_way),
             (self.draining, tuple(create.publication.id for create in self.parked)),
             self.registry.state(),
             tuple(sorted(self.lower.items())),

@@ -5,7 +5,10 @@ with how far each topic is. Its registration names everything the subscriber has
 has left: two subscriptions that never overlapped in time must still be told one order. One join is under way at
 a time; what is wanted meanwhile waits. Leaving tells nobody: the next epoch starts from what is held then.
 
-Where the topics do not lie on one path of the plan the subscriber asks for an epoch that puts them there.
+Where the topics do not lie on one path of the plan, or do not exist, the subscriber asks for an epoch that puts
+them there. A pattern always takes an epoch: with it the subscriber is registered for every topic the pattern stands
+for, now and whenever one is made, before a number of it is taken. Who holds a pattern keeps asking for the notices
+of epochs that the control record tells of: a new topic begins with one.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from unisono.engines.effects import Admit, Effect, Ignore, Listen, Send
+from unisono.engines.effects import Admit, Confirm, Effect, Fail, Ignore, Listen, Send
 from unisono.engines.inputs import Change, Controlled, Input, Lost, Received, Tick
 from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.patterns import split
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.model.frames import Join, Joined, Nack, Registration, Replan, Report, Routed
+from unisono.model.errors import LeaseError, QuotaError
+from unisono.model.frames import Join, Joined, Nack, Refused, Registration, Replan, Report, Routed
 
 TRIES_APART_MAX = 16  # repeated joins come further and further apart, up to so many times join_s
 
@@ -42,6 +47,7 @@ class Member:
         self.report_s = report_s
         self.inner = MovingSubscriber(name, settings)
         self.control: Control | None = None
+        self.active: int = -1  # the newest epoch that we know to have begun
         self.topics: frozenset[str] = frozenset()  # wanted now
         self.held: frozenset[str] = frozenset()  # held at any time in this epoch
         self.version = 0
@@ -51,6 +57,11 @@ class Member:
         self.tries = 0
         self.report_at: float | None = None
         self.entered = 0  # the epoch that `held` speaks of
+        self.patterns: dict[str, int] = {}  # wanted now, and at which version that was said
+        self.ask_at: float | None = None  # when to ask again for patterns to be counted
+        self.asks = 0
+        self.notice_at: float | None = None  # when to ask again for a notice
+        self.notices = 0
 
     # The contract.
 
@@ -58,22 +69,24 @@ class Member:
         """Take one input at time `now`."""
         match input:
             case Change(add, remove):
-                effects = self._leave(remove, now) + self._want(add, now)
+                effects = self._change(split(add), split(remove), now)
             case Received(_, Joined() as joined):
                 effects = self._joined(joined, now)
+            case Received(_, Refused(reason)):
+                effects = self._refuse(reason)
             case Controlled(control):
                 effects = self._controlled(control, now)
             case Lost():
-                effects = self._send_join(now) if self.new else []
+                effects = (self._send_join(now) if self.new else []) + self._ask(now)
             case Tick():
                 effects = self._tick(now)
             case _:
                 effects = self._inner(input, now)
-        return self._enter(effects)
+        return self._enter(effects, now)
 
     def next_timer(self) -> float | None:
-        """When a join or a report is to be sent again, or the subscriber wants to be called."""
-        times = (self.inner.next_timer(), self.retry_at, self.report_at)
+        """When something is to be sent again, or the subscriber wants to be called."""
+        times = (self.inner.next_timer(), self.retry_at, self.report_at, self.ask_at, self.notice_at)
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> list[Effect]:
@@ -85,9 +98,27 @@ class Member:
             effects += self._send_join(now)
         if self.report_at is not None and self.report_at <= now:
             effects += self._report(now)
+        if self.ask_at is not None and self.ask_at <= now:
+            effects += self._ask(now)
+        if self.notice_at is not None and self.notice_at <= now:
+            effects += self._ask_for_notices(now)
         return effects
 
     # Joining and leaving.
+
+    def _change(
+        self,
+        add: tuple[tuple[str, ...], tuple[str, ...]],
+        remove: tuple[tuple[str, ...], tuple[str, ...]],
+        now: float,
+    ) -> list[Effect]:
+        effects: list[Effect] = []
+        if remove[1]:
+            effects += self._drop(remove[1], now)
+        effects += self._leave(remove[0], now)
+        if add[1]:
+            effects += self._hope(add[1], now)
+        return effects + self._want(add[0], now)
 
     def _want(self, topics: tuple[str, ...], now: float) -> list[Effect]:
         fresh = tuple(sorted(set(topics) - self.topics))
@@ -104,6 +135,7 @@ class Member:
         while self.later:
             # Some may have been left meanwhile, others left and wanted again before it was their turn.
             fresh = (frozenset(self.later.popleft()) & self.topics).difference(self.inner.clock)
+            fresh = frozenset(topic for topic in fresh if not self.inner.covers(topic))
             if not fresh:
                 continue
             self.new = fresh
@@ -120,12 +152,12 @@ class Member:
         control = self.control
         if control is None or control.state == "sealing" or not self.new:
             return []  # nobody could answer now
-        path = control.join_path(self.held)
+        held = self.held | control.matched(self.name)  # what we are registered for by patterns counts as held
+        path = control.join_path(held)
         if path is None:
-            wants = tuple(sorted(self.held))
-            return [Send(control.leader, Replan(control.epoch, wants))]
+            return [Send(control.leader, Replan(control.epoch, tuple(sorted(held))))]
         new = tuple(sorted(self.new))
-        join = Join(self.registration(self.held), new, control.epoch, {}, path[1:])
+        join = Join(self.registration(held), new, control.epoch, {}, path[1:])
         return [Send(control.owner[path[0]], Routed(path[0], join))]
 
     def registration(self, topics: frozenset[str]) -> Registration:
@@ -133,7 +165,7 @@ class Member:
         return Registration(self.name, self.version, tuple(sorted(topics)), self.weight)
 
     def _joined(self, joined: Joined, now: float) -> list[Effect]:
-        if not self.new or joined.version != self.version:
+        if not self.new or joined.version != self.version or not self.new <= joined.reached.keys():
             return []  # of a join that was given up
         floors = {topic: joined.reached[topic] for topic in sorted(self.new)}
         self.new = frozenset()
@@ -152,7 +184,7 @@ class Member:
                 self.new -= {topic}
                 effects += self._reroute(self.inner.cancel_join(topic))
                 effects.append(Ignore((topic,)))
-            elif topic in self.inner.clock:
+            elif topic in self.inner.clock and not self.inner.covers(topic):
                 effects += self._reroute(self.inner.dismiss(topic))
                 effects.append(Ignore((topic,)))
         if self.new:
@@ -164,7 +196,99 @@ class Member:
         self.report_at = now + self.report_s
         if self.control is None:
             return []
-        return [Send(self.control.leader, Report(self.registration(self.topics | self.new)))]
+        held = self.topics | self.new | self.inner.clock.keys()
+        return [Send(self.control.leader, Report(self.registration(held), tuple(sorted(self.patterns))))]
+
+    def _refuse(self, reason: str) -> list[Effect]:
+        if self.inner.failed:
+            return []
+        self.inner.failed = True
+        return [Fail(QuotaError(f"subscription '{self.name}': {reason}"))]
+
+    # Patterns.
+
+    def _hope(self, patterns: tuple[str, ...], now: float) -> list[Effect]:
+        """Want more patterns; they count when an epoch says so."""
+        fresh = tuple(sorted(set(patterns) - self.patterns.keys()))
+        if not fresh:
+            return []
+        self.version += 1
+        self.patterns |= dict.fromkeys(fresh, self.version)
+        self.asks = 0
+        self.report_at = now + self.report_s if self.report_at is None else self.report_at
+        resent = self._send_join(now) if self.new else []  # under the new version
+        return [Listen(fresh), *self._ask(now), *resent]
+
+    def _ask(self, now: float) -> list[Effect]:
+        """Ask the leader to count our patterns, if some do not yet."""
+        self._set_gate()
+        if not self.inner.hoped or self.inner.failed:
+            self.ask_at = None
+            return []
+        self.ask_at = now + self.join_s * min(2**self.asks, TRIES_APART_MAX)
+        self.asks += 1
+        control = self.control
+        if control is None or control.state == "sealing":
+            return []
+        held = Registration(self.name, self.version, tuple(sorted(self.patterns)), self.weight)
+        return [Send(control.leader, Replan(control.epoch, patterns=held))]
+
+    def _set_gate(self) -> None:
+        hoped = [pattern for pattern in self.patterns if pattern not in self.inner.patterns]
+        self.inner.hope(hoped, self.active)
+
+    def _drop(self, patterns: tuple[str, ...], now: float) -> list[Effect]:
+        """Want fewer patterns; what is wanted by name, or by another pattern, stays."""
+        gone = [pattern for pattern in sorted(set(patterns)) if pattern in self.patterns]
+        for pattern in gone:
+            del self.patterns[pattern]
+            self.inner.drop(pattern)
+        if not gone:
+            return []
+        effects: list[Effect] = [Listen(named)] if (named := tuple(sorted(self.topics))) else []
+        left = [t for t in sorted(self.inner.clock) if t not in self.topics and not self.inner.covers(t)]
+        for topic in left:
+            effects += self._reroute(self.inner.dismiss(topic))
+        self._set_gate()
+        effects.append(Ignore((*gone, *left)))
+        lost = tuple(sorted(self.topics - self.inner.clock.keys() - self.new))
+        self.later.extend([lost] if lost else [])
+        return effects + self._reroute(self.inner.settle(now)) + self._join_next(now)
+
+    def _count(self, control: Control) -> list[Effect]:
+        """See which patterns count in the epoch of an active control record."""
+        held = control.patterns.get(self.name)
+        if held is None and self.inner.patterns and control.epoch > max(self.inner.patterns.values()):
+            self.inner.failed = True
+            return [Fail(LeaseError(self.name, control.epoch))]
+        counted = () if held is None else held.topics
+        fresh = tuple(
+            pattern
+            for pattern in counted
+            if pattern in self.inner.hoped and held is not None and self.patterns[pattern] <= held.version
+        )
+        if self.inner.epoch >= control.epoch:
+            return []
+        for pattern in fresh:
+            self.inner.count(pattern, control.epoch)
+        self.new = frozenset(self.inner.joining)
+        self.retry_at = self.retry_at if self.new else None
+        return [Confirm(fresh)] if fresh else []
+
+    def _ask_for_notices(self, now: float) -> list[Effect]:
+        """Ask how epochs began that we have only heard of: topics may have begun with them."""
+        inner, control = self.inner, self.control
+        if not inner.patterns or inner.failed or not inner.epochs.lacks(inner.epoch):
+            self.notice_at, self.notices = None, 0
+            return []
+        self.notice_at = now + self.join_s * min(2**self.notices, TRIES_APART_MAX)
+        self.notices += 1
+        topics = () if control is None or control.state == "sealing" else control.plan.rank
+        topic = next((t for t in topics if t in inner.clock or inner.covers(t)), None)
+        if control is None or topic is None:
+            return []
+        nack = Nack(topic, self.name, (), inner.epochs.newest(inner.epoch))
+        return [Send(control.owner[topic], Routed(topic, nack))]
 
     # Epochs.
 
@@ -174,14 +298,25 @@ class Member:
         self.control = control
         if control.state == "sealing":
             return []  # nobody could answer now
-        self.tries = 0
-        return self._send_join(now) if self.new else self._join_next(now)
+        self.tries = self.asks = self.notices = 0
+        self.active = control.epoch
+        effects: list[Effect] = []
+        if self.patterns:
+            effects += self._count(control)
+            if self.inner.failed:
+                return effects
+            self.inner.epochs.hear_of(control.epoch)
+            effects += self._ask(now)
+            effects += self._reroute(self.inner.settle(now))
+        return effects + (self._send_join(now) if self.new else self._join_next(now))
 
-    def _enter(self, effects: list[Effect]) -> list[Effect]:
+    def _enter(self, effects: list[Effect], now: float) -> list[Effect]:
         """In a new epoch only what is held now has been held."""
         if self.inner.epoch > self.entered:
             self.entered = self.inner.epoch
             self.held = frozenset(self.inner.clock) | self.new
+        if self.inner.patterns and self.notice_at is None and self.inner.epochs.lacks(self.inner.epoch):
+            self.notice_at = now + self.join_s / 4
         return effects
 
     # The subscriber inside.
@@ -199,7 +334,8 @@ class Member:
         topic = topic_of(effect.to)
         if topic is None or self.control is None:
             return None
-        return Send(self.control.owner[topic], Routed(topic, effect.message))
+        owner = self.control.owner.get(topic)
+        return None if owner is None else Send(owner, Routed(topic, effect.message))
 
     # For the explorer and the simulator.
 
@@ -216,6 +352,7 @@ class Member:
         twin.__dict__.update(self.__dict__)
         twin.inner = self.inner.copy()
         twin.later = self.later.copy()
+        twin.patterns = dict(self.patterns)
         return twin
 
     def state(self) -> Hashable:
@@ -227,6 +364,7 @@ class Member:
             tuple(sorted(self.held)),
             tuple(sorted(self.new)),
             tuple(self.later),
-            (self.retry_at, self.tries, self.report_at, self.entered),
+            (self.retry_at, self.tries, self.report_at, self.entered, self.active),
+            (tuple(sorted(self.patterns.items())), self.ask_at, self.asks, self.notice_at, self.notices),
             self.inner.state(),
         )

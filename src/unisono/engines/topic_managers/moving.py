@@ -3,14 +3,18 @@
 Events of a topic that is being joined wait until it is known from where on they are owed; in exact mode, so do
 events whose stamps name it. Events of a later epoch wait until everything of the one before is behind us, as the
 epoch's notice tells (exact mode); who never waits compares epochs instead.
+
+Who holds a pattern is owed every topic it stands for: each is admitted with the epoch in which it is first counted
+for us, at the number that epoch's notice tells. What comes of such a topic before that waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from unisono.engines.effects import Effect, Fail
+from unisono.engines.effects import Admit, Effect, Fail
 from unisono.engines.inputs import Input, Notified
+from unisono.engines.takeover.patterns import is_match, matching
 from unisono.engines.topic_managers.epochs import Epochs
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
@@ -30,11 +34,19 @@ class MovingSubscriber(Subscriber):
         super().__init__(name, {}, settings)
         self.epochs = Epochs(self.epoch)
         self.joining: dict[str, list[Stamped]] = {}  # topics being joined, and what came of them meanwhile
+        self.patterns: dict[str, int] = {}  # those that count, and from which epoch on
+        self.hoped: frozenset[str] = frozenset()  # those that do not count yet
+        self.strays: dict[str, list[Stamped]] = {}  # what came of topics that patterns stand for, too early
+        self.now = 0.0
+        self.gate: int | None = (
+            None  # no later epoch is entered before it is known whether patterns count in it
+        )
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
         if self.failed:
             return []
+        self.now = now
         if isinstance(input, Notified) and isinstance(input.notification, EpochNotice):
             self._out = []
             self._learn_epoch(input.notification)
@@ -52,7 +64,8 @@ class MovingSubscriber(Subscriber):
     def end_join(self, floors: Mapping[str, int], epoch: int, now: float) -> list[Effect]:
         """From these numbers on the topics are owed; epochs before `epoch` do not concern a newcomer."""
         self._out = []
-        if not self.clock:
+        self.now = now
+        if not self.clock and not self.patterns:
             self.epoch = max(self.epoch, epoch)
         early = []
         for topic, floor in floors.items():
@@ -77,11 +90,68 @@ class MovingSubscriber(Subscriber):
         super().dismiss(topic)
         return self._settle()
 
+    # Patterns.
+
+    def hope(self, patterns: Iterable[str], gate: int | None) -> None:
+        """These patterns are asked for: they may begin to count with any epoch after `gate`."""
+        self.hoped = frozenset(patterns)
+        self.gate = gate if self.hoped else None
+
+    def count(self, pattern: str, epoch: int) -> None:
+        """A pattern counts from this epoch on, which has not been entered."""
+        if not self.clock and not self.patterns:
+            self.epoch = max(self.epoch, epoch - 1)  # what was before does not concern a newcomer
+        self.patterns[pattern] = epoch
+        self.epochs.hear_of(epoch)
+        for topic in [topic for topic in self.joining if is_match((pattern,), topic)]:
+            for event in self.joining.pop(topic):
+                self._stray(event)
+
+    def covers(self, topic: str) -> bool:
+        """Whether a topic is, or will be, owed because of a pattern."""
+        return is_match(self.patterns, topic)
+
+    def drop(self, pattern: str) -> None:
+        """A pattern is not wanted any more."""
+        self.patterns.pop(pattern, None)
+        self.hoped -= {pattern}
+        kept = (*self.patterns, *self.hoped)
+        self.strays = {topic: found for topic, found in self.strays.items() if is_match(kept, topic)}
+
+    def settle(self, now: float) -> list[Effect]:
+        """See whether something can go on that could not."""
+        self._out, self.now = [], now
+        return self._settle()
+
+    def _stray(self, event: Stamped) -> None:
+        if sum(map(len, self.strays.values())) < self.settings.hold_max:
+            self.strays.setdefault(event.topic, []).append(event)
+
+    def _admit_matches(self, notice: EpochNotice) -> None:
+        """Topics that patterns stand for are owed from where this epoch begins."""
+        if not self.patterns or self.failed:
+            return
+        due = [pattern for pattern, epoch in self.patterns.items() if epoch <= notice.epoch]
+        floors = {
+            topic: notice.numbers[topic]
+            for topic in matching(due, sorted(notice.numbers))
+            if topic not in self.clock and topic not in self.joining
+        }
+        if not floors:
+            return
+        self._out.append(Admit(floors))
+        for topic, floor in floors.items():
+            self.admit(topic, floor)
+
     # Arrivals.
 
     def _take(self, event: Stamped, now: float) -> None:
         early = self.joining.get(event.topic)
-        if early is None:
+        if early is None and event.topic not in self.clock and (self.patterns or self.hoped):
+            if is_match((*self.patterns, *self.hoped), event.topic):
+                self.epochs.hear_of(event.epoch)
+                self._stray(event)
+        elif early is None:
             self._hear_of(event.epoch, event.topic, now)
             super()._take(event, now)
         elif len(early) < self.settings.hold_max:
@@ -96,6 +166,10 @@ class MovingSubscriber(Subscriber):
             self._force(self.held.oldest_first_in_order())
 
     def _take_repair(self, repair: Repair, now: float) -> None:
+        newest = self.epochs.newest(self.epoch)
+        if repair.epochs and repair.epochs[0].epoch > newest + 1 and (self.clock or self.patterns):
+            self.failed = True  # nobody knows any more how the epochs in between began
+            self._out.append(Fail(LeaseError(self.name, repair.epochs[0].epoch)))
         for notice in repair.epochs:
             self._learn_epoch(notice)
         if not self.failed:
@@ -123,7 +197,10 @@ class MovingSubscriber(Subscriber):
         return super().is_clean(event)
 
     def _is_told_of(self, epoch: int) -> bool:
-        return self.epoch < epoch <= self.epochs.newest(self.epoch)
+        return self.epoch < epoch <= self.epochs.newest(self.epoch) and self._is_open(epoch)
+
+    def _is_open(self, epoch: int) -> bool:
+        return self.gate is None or epoch <= self.gate
 
     def blocker(self, event: Stamped) -> str | None:
         """What an event must wait for, if anything: a topic, a join, or an epoch."""
@@ -151,7 +228,7 @@ class MovingSubscriber(Subscriber):
         """An epoch has begun somewhere: its voids leave no gap, and we enter it once all before it is behind us."""
         if self.failed or (notice.epoch <= self.epoch and self.exact) or not self.epochs.add(notice):
             return
-        if self.name in notice.gone and notice.epoch > self.epoch and self.clock:
+        if self.name in notice.gone and notice.epoch > self.epoch and (self.clock or self.patterns):
             self.failed = True
             self._out.append(Fail(LeaseError(self.name, notice.epoch)))
             return
@@ -170,7 +247,7 @@ class MovingSubscriber(Subscriber):
     def _enter_if_due(self) -> bool:
         """Enter the next epoch when everything of the one before is behind us."""
         notice = self.epochs.after(self.epoch)
-        if notice is None or self.joining or self.failed:
+        if notice is None or self.joining or self.failed or not self._is_open(notice.epoch):
             return False
         if any(self.reached[topic] < notice.numbers.get(topic, 0) for topic in self.clock):
             return False
@@ -178,10 +255,13 @@ class MovingSubscriber(Subscriber):
         return True
 
     def _enter(self, epoch: int) -> None:
-        self.epoch = epoch
+        before, self.epoch = self.epoch, epoch
         for notice in self.epochs.known():
             if notice.epoch <= epoch:
                 self._raise_to(notice)
+                if notice.epoch > before:
+                    self._admit_matches(notice)
+        self.epochs.forget(epoch)
 
     def _raise_to(self, notice: EpochNotice) -> None:
         """What an epoch begins with is behind whoever is in it."""
@@ -199,7 +279,17 @@ class MovingSubscriber(Subscriber):
     def _settle(self) -> list[Effect]:
         while self._enter_if_due():
             self._release_all()
+        self._take_strays()
         return self._out
+
+    def _take_strays(self) -> None:
+        """Take what came too early of topics that have been admitted since."""
+        while found := [topic for topic in self.strays if topic in self.clock]:
+            for topic in found:
+                for event in self.strays.pop(topic):
+                    super()._take(event, self.now)
+            while self._enter_if_due():
+                self._release_all()
 
     # For the explorer and the simulator.
 
@@ -209,9 +299,13 @@ class MovingSubscriber(Subscriber):
         assert isinstance(twin, MovingSubscriber)
         twin.epochs = self.epochs.copy()
         twin.joining = {topic: list(events) for topic, events in self.joining.items()}
+        twin.strays = {topic: list(events) for topic, events in self.strays.items()}
+        twin.patterns = dict(self.patterns)
         return twin
 
     def state(self) -> Hashable:
         """Equal exactly when two subscribers would behave alike from now on."""
         joining = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.joining.items()))
-        return (super().state(), self.epoch, self.epochs.state(), joining)
+        strays = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.strays.items()))
+        patterns = (tuple(sorted(self.patterns.items())), tuple(sorted(self.hoped)), self.gate)
+        return (super().state(), self.epoch, self.epochs.state(), joining, strays, patterns)

@@ -22,9 +22,10 @@ from unisono.engines.inputs import (
 )
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.adopting import Adopting
+from unisono.engines.topic_managers.routing import is_sound
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
-from unisono.model.frames import Prepare, Prepared, Replan, Report, Routed
+from unisono.model.frames import Message, Prepare, Prepared, Replan, Report, Routed
 
 
 class ManagerNode(Adopting):
@@ -41,28 +42,19 @@ class ManagerNode(Adopting):
         """`restarted`: an earlier life may have served the epoch we find; then the first control record
         handed in must have been read since."""
         super().__init__(name, settings, managers, restarted=restarted)
+        self.long_until = 0.0  # no epoch is asked for before this because the lane is long
 
     # The contract.
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
         effects = self._handle(input, now)
-        return effects + self._prepared_if_done()
+        return effects + self._prepared_if_done() + self._ask_if_long(now)
 
     def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:
-            case Received(_, Routed() as routed):
-                return self._routed(routed, now)
-            case Received(_, Prepare(epoch, planner)):
-                return self._prepare(epoch, planner, now)
-            case Received(_, Prepared() | Replan()) if self.control is None:
-                return []  # meant for an earlier life; whoever still wants it will ask again
-            case Received(_, Prepared(epoch, node)) if self.control is not None:
-                return self.planner.prepared(node, epoch, self.control, now)
-            case Received(_, Replan() as replan) if self.control is not None:
-                return self.planner.request(replan, self.control, now)
-            case Received(_, Report() as report):
-                return self._report(report, now)
+            case Received(source, message):
+                return self._message(source, message, now)
             case Controlled(control):
                 return self._controlled(control, now)
             case Appended(lane, record, sequence):
@@ -76,6 +68,24 @@ class ManagerNode(Adopting):
             case Tick():
                 return self._tick(now)
         return [Reject(FrameError(f"node '{self.name}' cannot use {type(input).__name__}"))]
+
+    def _message(self, source: str, message: Message, now: float) -> list[Effect]:
+        """A message from anybody; what only nodes may say is believed from nodes only."""
+        control = self.control
+        match message:
+            case Routed():
+                return self._received(source, message, now)
+            case Report():
+                return self._report(source, message, now)
+            case Replan() | Prepare() | Prepared() if control is None:
+                return []  # meant for an earlier life; whoever still wants it will ask again
+            case Replan() if control is not None:
+                return self.planner.request(message, control, now, source, trusted=self.is_peer(source))
+            case Prepare(epoch, planner) if planner == source and self.is_peer(source):
+                return self._prepare(epoch, planner, now)
+            case Prepared(epoch, node) if control is not None and node == source and self.is_peer(source):
+                return self.planner.prepared(node, epoch, control, now)
+        return [Reject(FrameError(f"node '{self.name}' cannot use {type(message).__name__} of '{source}'"))]
 
     def next_timer(self) -> float | None:
         """When something is to be repeated, given up, or told again."""
@@ -133,11 +143,25 @@ class ManagerNode(Adopting):
             effects += self._routed(routed, now)
         return effects
 
-    def _report(self, report: Report, now: float) -> list[Effect]:
+    def _report(self, source: str, report: Report, now: float) -> list[Effect]:
+        held, limit = report.registration, 2 * self.settings.subscriber_topics_max
+        speaks_for_itself = held.subscriber == source or self.is_peer(source)
+        if not (speaks_for_itself and is_sound(held) and len(held.topics) + len(report.patterns) <= limit):
+            return [Reject(FrameError(f"'{source}' reports what it cannot hold"))]
         if self.control is not None and self.control.leader != self.name:
             return [Send(self.control.leader, report)]
-        self.planner.report(report.registration, now)
+        self.planner.report(report, self.control, now)
         return []
+
+    def _ask_if_long(self, now: float) -> list[Effect]:
+        """A long lane is long to read: begin another epoch."""
+        control, writer = self.control, self.writer
+        if control is None or writer is None or control.epoch != self.epoch:
+            return []
+        if writer.made < self.settings.lane_records_max or now < self.long_until:
+            return []
+        self.long_until = now + self.settings.look_s
+        return [Send(control.leader, Replan(control.epoch))]
 
     # For the explorer and the simulator.
 
@@ -148,6 +172,7 @@ class ManagerNode(Adopting):
         assert self.writer is not None or not self.managers
         assert len(self.waiting) <= self.settings.queue_max
         assert len(self.early) <= self.settings.queue_max
+        assert len(self.asking) <= self.settings.queue_max
 
     def copy(self) -> ManagerNode:
         """An independent twin."""
@@ -159,7 +184,7 @@ class ManagerNode(Adopting):
         twin.finisher = None if self.finisher is None else self.finisher.copy()
         twin.adopting = None if self.adopting is None else dict(self.adopting)
         twin.notices, twin._then = dict(self.notices), dict(self._then)
-        twin.waiting, twin.early = list(self.waiting), list(self.early)
+        twin.waiting, twin.early, twin.asking = list(self.waiting), list(self.early), dict(self.asking)
         return twin
 
     def state(self) -> Hashable:
@@ -175,6 +200,7 @@ class ManagerNode(Adopting):
             self.emitter.state(),
             (self.finish_at, self.look_at, self.planner_of, self.frozen_until),
             tuple(str(routed) for routed in self.waiting),
-            tuple(str(routed) for routed in self.early),
+            tuple(str(routed) for routed in (*self.early, *self.asking.items())),
+            (self.looked_until, self.long_until, self.was_counted, self.lossy, self.spoiled),
             tuple(sorted(self.notices)),
         )

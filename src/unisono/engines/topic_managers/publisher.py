@@ -6,6 +6,9 @@ leaves a number nobody will ever see, which is why it is not the default.
 
 With `causal` the next event waits until the ones before it have their places, unless both travel in one lane,
 where nothing can overtake: then causes come before effects across topics too (000's future work).
+
+Events on a topic that does not exist yet wait until the leader has made it; events on other topics do not wait for
+them, unless they must follow them. Should it be refused, so are they.
 """
 
 from __future__ import annotations
@@ -13,15 +16,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from unisono.engines.effects import Acknowledge, Announce, Effect, Reject, Send
+from unisono.engines.effects import Acknowledge, Announce, Effect, Refuse, Reject, Send
 from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
-from unisono.model.errors import FrameError
-from unisono.model.frames import Completed, Create, Publication, Routed, Sequenced, Stamped
+from unisono.model.errors import FrameError, QuotaError
+from unisono.model.frames import (
+    Completed,
+    Create,
+    Publication,
+    Refused,
+    Replan,
+    Routed,
+    Sequenced,
+    Stamped,
+)
 from unisono.model.ids import EventId
 
 PATIENCE_MAX = 16
+TOPICS_MAX = 1000  # topics asked for at once
 UNDER_WAY_MAX = 512  # events without an answer; nodes remember more than that of each publisher
 
 
@@ -44,6 +57,9 @@ class Publisher:
         self.patience = 1  # doubles each time nothing comes of asking again
         self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
         self.waiting: deque[Publication] = deque()  # held back by `causal`
+        self.strangers: dict[str, list[Publication]] = {}  # events on topics that do not exist yet
+        self.ask_at: float | None = None  # when to ask for those topics again
+        self.asks = 0
         self.newest: dict[str, int] = {}  # topic -> the last event sent
 
     def handle(self, input: Input, now: float) -> list[Effect]:
@@ -54,8 +70,12 @@ class Publisher:
                 return self._send(now)
             case Controlled(control):
                 return self._controlled(control, now)
-            case Tick() | Lost():
-                return self._resend(now)
+            case Lost():
+                return self._resend(now) + self._ask(now)
+            case Tick():
+                return self._tick(now)
+            case Received(_, Refused(reason, topics)):
+                return self._refused(reason, topics, now)
             case Received(_, Sequenced() as sequenced):
                 return self._sequenced(sequenced, now)
             case Received(_, Completed() as completed):
@@ -64,7 +84,12 @@ class Publisher:
 
     def next_timer(self) -> float | None:
         """When to ask again. Links repeat what the network loses; what a node loses only we can repeat."""
-        return self.resend_at
+        times = [time for time in (self.resend_at, self.ask_at) if time is not None]
+        return min(times, default=None)
+
+    def _tick(self, now: float) -> list[Effect]:
+        effects = self._resend(now) if self.resend_at is not None and self.resend_at <= now else []
+        return effects + (self._ask(now) if self.ask_at is not None and self.ask_at <= now else [])
 
     def may_send(self, publication: Publication) -> bool:
         """Whether nothing that this publication must follow is still on its way."""
@@ -75,17 +100,68 @@ class Publisher:
 
     def _send(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        asked = len(self.strangers)
         while self.waiting and len(self.outgoing) < UNDER_WAY_MAX and self.may_send(self.waiting[0]):
+            if not self._exists(self.waiting[0].topic):
+                self._set_aside()
+                if self.causal:
+                    break  # whatever comes next must follow it
+                continue
             publication = self.waiting.popleft()
             self.outgoing[publication.n] = publication
             effects.append(self._create(publication, self.newest))
         if self.control is not None:
             self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
-        return effects
+        return effects + (self._ask(now) if len(self.strangers) > asked else [])
+
+    def _exists(self, topic: str) -> bool:
+        """Whether somebody numbers this topic; where there are no nodes, its manager does."""
+        # The owners of a record that is being sealed are those to come; its plan is still the one in force.
+        return self.control is None or topic in self.control.plan.parent
+
+    def _set_aside(self) -> None:
+        """The next event waits for its topic; the first of a causal publisher stays where it is."""
+        topic = self.waiting[0].topic
+        aside = self.strangers.setdefault(topic, [])
+        if not self.causal:
+            aside.append(self.waiting.popleft())
+
+    def _ask(self, now: float) -> list[Effect]:
+        """Ask the leader to make the topics that do not exist."""
+        if not self.strangers:
+            self.ask_at = None
+            return []
+        self.ask_at = now + self.resend_s * min(2**self.asks, PATIENCE_MAX)
+        self.asks += 1
+        control = self.control
+        if control is None or control.state != "active":
+            return []
+        return [Send(control.leader, Replan(control.epoch, topics=tuple(self.strangers)[:TOPICS_MAX]))]
+
+    def _meet_topics(self, now: float) -> list[Effect]:
+        """Send what has waited for topics that exist now."""
+        for topic in [topic for topic in self.strangers if self._exists(topic)]:
+            self.waiting.extendleft(reversed(self.strangers.pop(topic)))
+        self.waiting = deque(sorted(self.waiting, key=lambda publication: publication.n))
+        self.asks = 0
+        return self._send(now) + self._ask(now)
+
+    def _refused(self, reason: str, topics: tuple[str, ...], now: float) -> list[Effect]:
+        """A topic will not be made: its events will never have a place."""
+        effects: list[Effect] = []
+        for topic in topics:
+            aside = self.strangers.pop(topic, None)
+            if aside is None or self._exists(topic):
+                continue
+            while self.causal and self.waiting and self.waiting[0].topic == topic:
+                aside.append(self.waiting.popleft())
+            error = QuotaError(f"topic '{topic}' cannot be made: {reason}")
+            effects += [Refuse(publication.id, error) for publication in aside]
+        return effects + self._send(now)
 
     def _create(self, publication: Publication, newest: dict[str, int]) -> Effect:
         topic = publication.topic
-        lowest = next(iter(self.outgoing))  # sent in order of n
+        lowest = min(self.outgoing)
         before = newest.get(topic, 0)
         create = Create(publication, lowest, before if before in self.outgoing else 0)
         newest[topic] = publication.n
@@ -99,7 +175,9 @@ class Publisher:
             return []
         self.control = control
         self.patience = 1
-        return self._resend(now) if control.state == "active" else []
+        if control.state != "active":
+            return []
+        return self._resend(now) + (self._meet_topics(now) if self.strangers else [])
 
     def _resend(self, now: float) -> list[Effect]:
         """The same events with the same ids: those that have their places are only answered again."""
@@ -130,14 +208,19 @@ class Publisher:
 
     def check(self) -> None:
         """What waits comes after what is out."""
-        if self.outgoing and self.waiting:
-            assert max(self.outgoing) < self.waiting[0].n
+        if self.outgoing and self.waiting and not self.strangers:
+            assert list(self.waiting) == sorted(self.waiting, key=lambda publication: publication.n)
+        newest: dict[str, int] = {}
+        for publication in (*self.outgoing.values(), *self.waiting):
+            assert newest.get(publication.topic, 0) < publication.n
+            newest[publication.topic] = publication.n
 
     def copy(self) -> Publisher:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.outgoing, twin.waiting, twin.newest = dict(self.outgoing), self.waiting.copy(), dict(self.newest)
+        twin.strangers = {topic: list(aside) for topic, aside in self.strangers.items()}
         return twin
 
     def state(self) -> Hashable:
@@ -149,4 +232,6 @@ class Publisher:
             version,
             self.resend_at,
             self.patience,
+            tuple((topic, len(aside)) for topic, aside in self.strangers.items()),
+            (self.ask_at, self.asks),
         )

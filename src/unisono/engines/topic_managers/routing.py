@@ -6,22 +6,37 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from unisono.engines.takeover.recovery import valid_records
+from unisono.engines.takeover.requests import WEIGHT_MAX
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.frames import Create, Done, Fill, Join, Nack, Stamped
-from unisono.model.lanes import EventRecord, LaneRecord
+from unisono.model.frames import Create, Done, Fill, Join, Nack, Registration, Sequenced, Stamped
+from unisono.model.lanes import EpochRecord, EventRecord, LaneRecord
 
 ToManager: TypeAlias = Create | Fill | Done | Join | Nack
 
 
-def stored_events(topic: str, lanes: Iterable[Sequence[LaneRecord]], before: int) -> list[Stamped]:
-    """What the lanes still hold of a topic from epochs before this one, in order of numbers."""
-    events = {
-        record.event.number: record.event
-        for records in lanes
-        for record in valid_records(records, before)
-        if isinstance(record, EventRecord) and record.event.topic == topic
+def stored_events(lanes: Iterable[Sequence[LaneRecord]], before: int) -> dict[str, list[Stamped]]:
+    """What the lanes still hold of each topic from epochs before this one, in order of numbers."""
+    events: dict[str, dict[int, Stamped]] = {}
+    for records in lanes:
+        for record in valid_records(records, before):
+            if isinstance(record, EventRecord):
+                events.setdefault(record.event.topic, {})[record.event.number] = record.event
+    return {topic: [found[number] for number in sorted(found)] for topic, found in events.items()}
+
+
+def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:
+    """What an epoch begins with, taken apart: for each topic only what concerns it."""
+    held: dict[str, list[Registration]] = {}
+    seen: dict[str, list[Sequenced]] = {}
+    for registration in start.registrations:
+        for topic in registration.topics:
+            held.setdefault(topic, []).append(registration)
+    for sequenced in start.seen:
+        seen.setdefault(sequenced.topic, []).append(sequenced)
+    return {
+        topic: EpochRecord(start.epoch, start.notice, tuple(held.get(topic, ())), tuple(seen.get(topic, ())))
+        for topic in start.notice.numbers
     }
-    return [events[number] for number in sorted(events)]
 
 
 def without_ring(settings: ManagerSettings) -> ManagerSettings:
@@ -44,3 +59,8 @@ def epoch_of(message: ToManager) -> int | None:
 def is_request(message: ToManager) -> bool:
     """Whether it starts something new; what is under way goes on while a node is frozen."""
     return isinstance(message, Create) or (isinstance(message, Join) and not message.reached)
+
+
+def is_sound(registration: Registration) -> bool:
+    """Whether a registration can do no harm: a weight below one would let topics look less shared than they are."""
+    return 1 <= registration.weight <= WEIGHT_MAX and registration.version >= 0

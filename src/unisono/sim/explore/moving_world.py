@@ -332,7 +332,7 @@ class MovingWorld:
                 ranks = self.harm.ranks
                 self.harm = msgspec.structs.replace(self.harm, ranks=ranks[: int(i)] + ranks[int(i) + 1 :])
                 epoch = self.storage.control.epoch
-                self._handle(node, Received("world", Replan(epoch, (), ranks[int(i)])))
+                self._handle(node, Received(node, Replan(epoch, (), ranks[int(i)])))
             case ("tick", name):
                 self._spend("ticks")
                 self.tick(name)

@@ -9,6 +9,7 @@ from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.model.frames import Publication
+from unisono.model.ids import is_pattern, matches
 from unisono.sim.moving.processes import Host, Makers, Process, draw_clock
 from unisono.sim.moving.world import MovingWorld, Partition
 
@@ -23,7 +24,7 @@ class Cluster:
         names = (*world.nodes, *world.publishers, *self.specs)
         self.processes = {name: Process(name, draw_clock(world.clocks, world.seed, name)) for name in names}
         self.hosts: dict[str, Host] = {}
-        self.listeners: dict[str, dict[str, None]] = {topic: {} for topic in world.topics}
+        self.listeners: dict[str, dict[str, None]] = {}  # topic or pattern -> who listens
         self.wanted: dict[str, set[str]] = {name: set() for name in self.specs}  # by applications
         self.partitions: list[Partition] = []
         self._published: dict[tuple[str, int], int] = {}
@@ -72,7 +73,11 @@ class Cluster:
 
     def audience(self, topics: tuple[str, ...]) -> list[str]:
         """Who listens to any of these topics, each once."""
-        return list(dict.fromkeys(name for topic in topics for name in self.listeners[topic]))
+        found = {name: None for topic in topics for name in self.listeners.get(topic, ())}
+        for pattern, listeners in self.listeners.items():
+            if is_pattern(pattern) and any(matches(pattern, topic) for topic in topics):
+                found |= listeners
+        return list(found)
 
     def is_cut(self, one: str, other: str, now: float) -> bool:
         """Whether a partition separates two processes, or a process and a place."""

@@ -263,7 +263,8 @@ class Simulation(Stage):
                     self._rerank(asked, rank)
 
     def _rerank(self, node: Host, rank: tuple[str, ...]) -> None:
-        self._step(node, Received("ranker", Replan(self.storage.control.epoch, (), rank)))
+        # Whoever watches popularity, and whoever operates nodes, asks through one of them.
+        self._step(node, Received(node.address, Replan(self.storage.control.epoch, (), rank)))
 
     def _reply(self, sender: Sender, topic: str) -> None:
         process = self.cluster.processes[sender.process]

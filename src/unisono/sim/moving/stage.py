@@ -9,7 +9,7 @@ from unisono.engines import effects as fx
 from unisono.engines.inputs import Input, Publish
 from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
-from unisono.model.errors import LeaseError, UnisonoError
+from unisono.model.errors import LeaseError, QuotaError, UnisonoError
 from unisono.model.frames import Entries, Notification, Packet, Sequenced, Stamped
 from unisono.sim.kernel import Kernel
 from unisono.sim.moving.cluster import Cluster
@@ -52,6 +52,10 @@ class Stage:
         self.random = Random(f"{world.seed} rest")
         self.doomed: set[Sender] = set()  # lives whose last words are lost
         self.admitted: dict[str, dict[str, int]] = {}  # member life -> topic -> floor
+        self.promised: dict[
+            tuple[str, str], float
+        ] = {}  # (member life, pattern) -> since when nothing is missed
+        self.refused: set[str] = set()  # events that will never have a place
         self.acknowledged: dict[str, Sequenced] = {}
         self.replies_left = world.replies_max
         self.faults: list[str] = []
@@ -95,15 +99,20 @@ class Stage:
                 self._transmit(host, to, packet)
             case fx.Announce(topics, notification):
                 self._announce(process, topics, notification)
-            case fx.Append() | fx.Read() | fx.Decide() | fx.Look():
+            case fx.Append() | fx.Read() | fx.Truncate() | fx.Decide() | fx.Look():
                 self._request(process, effect)
             case fx.Listen(topics):
                 for topic in topics:
-                    self.cluster.listeners[topic][host.address] = None
+                    self.cluster.listeners.setdefault(topic, {})[host.address] = None
             case fx.Ignore(topics):
                 self._ignore(host, topics)
             case fx.Admit(floors):
                 self._admit(host, floors)
+            case fx.Confirm(patterns):
+                self._confirm(host, patterns)
+            case fx.Refuse(id, error):
+                self.facts["refused events"] += 1
+                self.refused.add(str(id))
             case fx.Deliver(events, in_order):
                 for event in events:
                     self._deliver(host, event, in_order)
@@ -156,9 +165,15 @@ class Stage:
             self.admitted.setdefault(host.address, {})[topic] = floor
             self.recorder.subscribed(host.address, topic, floor, self.kernel.now, settings.on_gap)
 
+    def _confirm(self, host: Host, patterns: tuple[str, ...]) -> None:
+        for pattern in patterns:
+            self.facts["confirmed patterns"] += 1
+            self.promised[host.address, pattern] = self.kernel.now
+
     def _ignore(self, host: Host, topics: tuple[str, ...]) -> None:
         for topic in topics:
-            self.cluster.listeners[topic].pop(host.address, None)
+            self.cluster.listeners.get(topic, {}).pop(host.address, None)
+            self.promised.pop((host.address, topic), None)
             if self.admitted.get(host.address, {}).pop(topic, None) is not None:
                 self.recorder.unsubscribed(host.address, topic, self.kernel.now, "left")
 
@@ -166,6 +181,8 @@ class Stage:
         spec = self.cluster.specs.get(host.process.name)
         if isinstance(error, LeaseError):
             self.facts["leases run out"] += 1
+        elif isinstance(error, QuotaError):
+            self.facts["quotas met"] += 1
         elif spec is None or spec.settings.on_gap != "fail":
             self.faults.append(f"{host.address} fails: {error}")
             return
@@ -181,6 +198,7 @@ class Stage:
         self._step(host, Publish(publications))
 
     def _stop(self, process: Process, why: str) -> None:
+        self.promised = {key: at for key, at in self.promised.items() if key[0] != process.label}
         for topic in self.admitted.pop(process.label, {}):
             self.recorder.unsubscribed(process.label, topic, self.kernel.now, why)
         self.cluster.stop(process)
@@ -199,6 +217,9 @@ class Stage:
             return
         before = self.storage.control
         answer = self.storage.carry_out(request)
+        if answer is None:
+            self.facts["truncations"] += 1
+            return
         if self.storage.control is not before:
             self._changed(before)
         at = self.route.back(self.kernel.now)

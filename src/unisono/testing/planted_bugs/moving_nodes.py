@@ -93,6 +93,9 @@ def with_manager(weak: type[TopicManager]) -> type[ManagerNode]:
     """A node whose managers are weaker."""
 
     class WeakNode(ManagerNode):
+        def _is_on_path(self, topic: str, join: Join) -> bool:
+            return True
+
         def _manager(
             self, topic: str, control: Control, numbers: dict[str, int], start: EpochRecord | None
         ) -> TopicManager:

@@ -1,0 +1,171 @@
+"""What others ask of the next epoch, gathered until it is decided, and who is told that it may not have it.
+
+Anybody may ask for topics and patterns, within bounds. Nodes, and operators through a node of theirs, may ask for
+anything. Whoever asks for more than it may have hears `Refused`; what is asked for beyond the bounds of one epoch
+is dropped without a word, and whoever still wants it asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.patterns import matching
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.model.errors import TopicError
+from unisono.model.frames import Refused, Registration, Replan
+from unisono.model.ids import check_pattern, check_topic, is_pattern
+
+NAMES_MAX = 20_000  # topics named in the wishes of one epoch
+WEIGHT_MAX = 1_000_000
+MINUTE_S = 60.0
+
+
+class Requests:
+    """The wishes for one epoch, and what each client has used of its quota in this minute."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.wants: dict[tuple[str, ...], None] = {}
+        self.topics: dict[str, None] = {}  # new ones
+        self.patterns: dict[str, Registration] = {}
+        self.rank: tuple[str, ...] = ()
+        self.alive: dict[str, None] = {}
+        self.moves: dict[str, str] = {}
+        self.leaving: dict[str, None] = {}
+        self.asked: frozenset[str] = frozenset()  # clients that have asked for this epoch
+        self.created: dict[str, int] = {}  # client -> new topics in this minute
+        self.planned: dict[str, int] = {}  # client -> epochs in this minute
+        self.minute_ends = 0.0
+
+    def take(self, replan: Replan, control: Control, now: float, *, trusted: bool) -> bool | Refused:
+        """Note what is asked for; whether that is reason for an epoch, or why it cannot be."""
+        if now >= self.minute_ends:
+            self.minute_ends = now + MINUTE_S
+            self.created.clear()
+            self.planned.clear()
+        new = self._new_topics(replan, control)
+        if isinstance(new, Refused):
+            return new
+        held = replan.patterns
+        if held is not None and (reason := self._fault(held, replan.asks, control, trusted=trusted)):
+            return Refused(reason)
+        due = self._note(replan, new, control)
+        if due and not trusted and replan.asks not in self.asked:
+            if self.planned.get(replan.asks, 0) >= self.settings.client_epochs_per_minute:
+                return Refused(f"'{replan.asks}' has asked for too many epochs in this minute", new)
+            self.planned[replan.asks] = self.planned.get(replan.asks, 0) + 1
+            self.asked |= {replan.asks}
+        if replan.alive and (trusted or replan.alive == replan.asks):
+            due = self._take_alive(replan.alive, control) or due
+        return self._take_trusted(replan, control) or due if trusted else due
+
+    def _note(self, replan: Replan, new: tuple[str, ...], control: Control) -> bool:
+        """Keep what subscribers and publishers ask for, while there is room."""
+        if sum(map(len, self.wants)) + len(self.topics) + len(replan.wants) + len(new) > NAMES_MAX:
+            return True
+        self.topics |= dict.fromkeys(new)
+        if new:
+            self.created[replan.asks] = self.created.get(replan.asks, 0) + len(new)
+        named = all(topic in control.owner or topic in self.topics for topic in replan.wants)
+        due = bool(self.topics.keys() & {*replan.topics, *replan.wants})
+        if replan.wants and named and not control.is_light(replan.wants):
+            self.wants[replan.wants] = None
+            due = True
+        held = replan.patterns
+        if held is not None and _is_newer(held, control.patterns.get(held.subscriber)):
+            if _is_newer(held, self.patterns.get(held.subscriber)):
+                self.patterns[held.subscriber] = held
+            due = True
+        return due
+
+    def _new_topics(self, replan: Replan, control: Control) -> tuple[str, ...] | Refused:
+        """The topics that have to be made, if they may."""
+        settings = self.settings
+        if len(replan.wants) > settings.subscriber_topics_max:
+            return Refused(
+                f"{len(replan.wants)} topics are over the limit of {settings.subscriber_topics_max} "
+                "for one subscriber"
+            )
+        unknown = tuple(dict.fromkeys(t for t in (*replan.topics, *replan.wants) if t not in control.owner))
+        for topic in unknown:
+            try:
+                check_topic(topic)
+            except TopicError as error:
+                return Refused(str(error), (topic,))
+        new = tuple(topic for topic in unknown if topic not in self.topics)
+        if len(control.owner) + len(self.topics) + len(new) > settings.topics_max:
+            return Refused(f"there are no more than {settings.topics_max} topics", new)
+        if self.created.get(replan.asks, 0) + len(new) > settings.client_topics_per_minute:
+            limit = settings.client_topics_per_minute
+            return Refused(f"'{replan.asks}' may make {limit} topics in a minute", new)
+        return new
+
+    def _fault(self, held: Registration, asks: str, control: Control, *, trusted: bool) -> str:
+        """What is wrong with somebody's patterns, if anything."""
+        settings = self.settings
+        if held.subscriber != asks and not trusted:
+            return f"'{asks}' cannot ask for '{held.subscriber}'"
+        if len(held.topics) > settings.patterns_max:
+            return f"{len(held.topics)} patterns are over the limit of {settings.patterns_max}"
+        known = control.patterns.keys() | self.patterns.keys()
+        if held.subscriber not in known and len(known) >= settings.holders_max:
+            return f"there are no more than {settings.holders_max} subscribers with patterns"
+        if not 1 <= held.weight <= WEIGHT_MAX or not all(map(is_pattern, held.topics)):
+            return "that is not a registration of patterns"
+        try:
+            for pattern in held.topics:
+                check_pattern(pattern)
+        except TopicError as error:
+            return str(error)
+        return over(held, control.plan.rank, settings)
+
+    def _take_trusted(self, replan: Replan, control: Control) -> bool:
+        if replan.rank:
+            self.rank = replan.rank
+        if replan.leaving in control.nodes:
+            self.leaving[replan.leaving] = None
+        self.moves |= {topic: node for topic, node in replan.moves.items() if topic in control.owner}
+        asks_for_topics = replan.wants or replan.topics or replan.patterns
+        asks_to_come = replan.alive
+        return bool(replan.rank or replan.leaving or replan.moves) or not (asks_for_topics or asks_to_come)
+
+    def _take_alive(self, node: str, control: Control) -> bool:
+        """A node is there and not counted: dead, it was thought, or new."""
+        if node in control.live or not node.startswith(self.settings.node_names):
+            return False
+        self.alive[node] = None
+        return True
+
+    def clear(self) -> None:
+        """An epoch has begun: what was asked for is in it, or will be asked for again."""
+        self.wants, self.topics, self.patterns, self.alive = {}, {}, {}, {}
+        self.moves, self.leaving = {}, {}
+        self.rank, self.asked = (), frozenset()
+
+    def copy(self) -> Requests:
+        """An independent twin."""
+        twin = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            setattr(twin, name, dict(value) if isinstance(value, dict) else value)
+        return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two would behave alike from now on; quotas are far away where this is compared."""
+        patterns = tuple(sorted((name, held.version, held.topics) for name, held in self.patterns.items()))
+        moves = tuple(sorted(self.moves.items()))
+        return (
+            tuple(self.wants), tuple(self.topics), patterns, self.rank, tuple(self.alive), moves, tuple(self.leaving)
+        )  # fmt: skip
+
+
+def over(held: Registration, topics: Iterable[str], settings: NodeSettings) -> str:
+    """Why somebody's patterns stand for too many topics, if they do."""
+    count = len(matching(held.topics, topics))
+    if count <= settings.subscriber_topics_max:
+        return ""
+    return f"its patterns stand for {count} topics; the limit is {settings.subscriber_topics_max}"
+
+
+def _is_newer(held: Registration, known: Registration | None) -> bool:
+    return known is None or known.version < held.version

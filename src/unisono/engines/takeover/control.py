@@ -135,7 +135,7 @@ def next_plan(intent: Intent, registrations: Iterable[Held], threshold: int, epo
     conflicts = conflict_graph(held, topics=intent.rank, threshold=threshold)
     group = {topic: conflicts[topic] | {topic} for topic in intent.rank}
     if intent.kind == "line":
-        parent = dict(zip(intent.rank, (None, *intent.rank[:-1]), strict=True))
+        parent = dict(zip(intent.rank, (None, *intent.rank), strict=False))
         return Plan(rank=intent.rank, parent=parent, group=group, epoch=epoch)
     wanted = [Registration(frozenset(topics)) for topics in intent.wants]
     together = conflict_graph([*held, *wanted], topics=intent.rank, threshold=1)

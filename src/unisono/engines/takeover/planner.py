@@ -128,7 +128,8 @@ class Planner:
         self.waiting = self.decide_at = None
         if control.state != "active":
             return []
-        rank = asked.rank if sorted(asked.rank) == sorted(control.plan.rank) else control.plan.rank
+        # A rank asked for orders the topics it names; others, made meanwhile perhaps, come after them.
+        rank = tuple(t for t in dict.fromkeys((*asked.rank, *control.plan.rank)) if t in control.plan.parent)
         new = tuple(topic for topic in asked.topics if topic not in control.owner)
         patterns, gone, told = self._patterns(control, (*rank, *new), now)
         live = [n for n in sorted({*control.live, *asked.alive}) if n not in asked.leaving]

@@ -102,7 +102,7 @@ def recover(
     }
     return Recovery(
         EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
-        tuple(registered[s] for s in sorted(registered) if registered[s].topics),
+        tuple(kept for s in sorted(registered) if (kept := _among(registered[s], numbers)).topics),
         tuple(s for life in list(seen)[-LIVES_MAX:] for s in seen[life].values()),
     )
 
@@ -133,6 +133,14 @@ def _register(registered: dict[str, Registration], registration: Registration) -
     registered[registration.subscriber] = Registration(
         registration.subscriber, version, topics, registration.weight
     )
+
+
+def _among(registration: Registration, topics: Mapping[str, int]) -> Registration:
+    """A registration without topics that do not exist: whoever names them is not believed."""
+    if all(topic in topics for topic in registration.topics):
+        return registration
+    known = tuple(topic for topic in registration.topics if topic in topics)
+    return Registration(registration.subscriber, registration.version, known, registration.weight)
 
 
 def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced: Sequenced) -> None:

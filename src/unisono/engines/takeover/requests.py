@@ -94,9 +94,9 @@ class Requests:
             except TopicError as error:
                 return Refused(str(error), (topic,))
         new = tuple(topic for topic in unknown if topic not in self.topics)
-        if len(control.owner) + len(self.topics) + len(new) > settings.topics_max:
+        if new and len(control.owner) + len(self.topics) + len(new) > settings.topics_max:
             return Refused(f"there are no more than {settings.topics_max} topics", new)
-        if self.created.get(replan.asks, 0) + len(new) > settings.client_topics_per_minute:
+        if new and self.created.get(replan.asks, 0) + len(new) > settings.client_topics_per_minute:
             limit = settings.client_topics_per_minute
             return Refused(f"'{replan.asks}' may make {limit} topics in a minute", new)
         return new

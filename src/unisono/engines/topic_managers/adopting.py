@@ -131,8 +131,8 @@ class Adopting(Hosting):
         control = self.control
         if control is None or control.state != "active" or node not in control.live or node == self.name:
             return []
-        if self.has_left:
-            return []
+        if self.has_left and control.live != (node,):
+            return []  # unless nobody else is there
         return [Decide(self.planner.force(control, now, dead=(node,)))]
 
     @property
@@ -176,7 +176,7 @@ class Adopting(Hosting):
         self.served = frozenset(control.nodes)
         self.peers = self.served
         start = self._learn(control, read)
-        if start is None and control.sealed:
+        if not self._has_begun(control, start):
             return self._look(now)  # it is over, and its beginning is not kept any more
         self.planner.begun(control, start.registrations if start is not None else (), now)
         cuts = self._truncate(control, read)
@@ -192,6 +192,10 @@ class Adopting(Hosting):
                 self.managers[topic] = self._manager(topic, control, numbers, parts.get(topic))
                 self._fill_ring(topic, events.get(topic, []), now)
         return cuts + self._go_on(now)
+
+    def _has_begun(self, control: Control, start: EpochRecord | None) -> bool:
+        """Whether it is known how the epoch begins; the first one begins with nothing."""
+        return start is not None or not control.sealed
 
     def _go_on(self, now: float) -> list[Effect]:
         """Take what has waited for this epoch."""

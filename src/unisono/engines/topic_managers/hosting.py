@@ -80,10 +80,10 @@ class Hosting:
                 if len(self.asking) < self.settings.queue_max or source in self.asking:
                     self.asking[source] = routed  # nobody has two joins under way
                 return self._look(now)
-        elif (epoch := epoch_of(message)) is not None and epoch != self.epoch:
-            # Whoever sent it may be a node that our control record does not know yet, or knows no more.
-            return self._keep_early(source, routed, epoch, now) if epoch > self.epoch else []
-        elif not self.is_peer(source):
+        elif (epoch := epoch_of(message)) is not None and epoch > self.epoch:
+            # Whoever sent it may be a node that our control record does not know yet.
+            return self._keep_early(source, routed, epoch, now)
+        elif epoch == self.epoch and self.writer is not None and not self.is_peer(source):
             return [Reject(FrameError(f"'{source}' is no node, and sent {type(message).__name__}"))]
         return self._routed(routed, now)
 

@@ -283,10 +283,10 @@ class Member:
             return []
         self.notice_at = now + self.join_s * min(2**self.notices, TRIES_APART_MAX)
         self.notices += 1
-        topics = () if control is None or control.state == "sealing" else control.plan.rank
-        topic = next((t for t in topics if t in inner.clock or inner.covers(t)), None)
-        if control is None or topic is None:
+        if control is None or control.state == "sealing" or not control.plan.rank:
             return []
+        rank = control.plan.rank
+        topic = next((t for t in rank if t in inner.clock or inner.covers(t)), rank[0])
         nack = Nack(topic, self.name, (), inner.epochs.newest(inner.epoch))
         return [Send(control.owner[topic], Routed(topic, nack))]
 
@@ -315,6 +315,10 @@ class Member:
         if self.inner.epoch > self.entered:
             self.entered = self.inner.epoch
             self.held = frozenset(self.inner.clock) | self.new
+        if self.patterns:
+            self.held |= (
+                self.inner.clock.keys()
+            )  # who never waits may be owed a topic before it is in its epoch
         if self.inner.patterns and self.notice_at is None and self.inner.epochs.lacks(self.inner.epoch):
             self.notice_at = now + self.join_s / 4
         return effects

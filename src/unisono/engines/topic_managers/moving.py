@@ -37,6 +37,7 @@ class MovingSubscriber(Subscriber):
         self.patterns: dict[str, int] = {}  # those that count, and from which epoch on
         self.hoped: frozenset[str] = frozenset()  # those that do not count yet
         self.strays: dict[str, list[Stamped]] = {}  # what came of topics that patterns stand for, too early
+        self.admitted = self.epoch  # up to here epochs were looked at for topics that patterns stand for
         self.now = 0.0
         self.gate: int | None = (
             None  # no later epoch is entered before it is known whether patterns count in it
@@ -101,6 +102,7 @@ class MovingSubscriber(Subscriber):
         """A pattern counts from this epoch on, which has not been entered."""
         if not self.clock and not self.patterns:
             self.epoch = max(self.epoch, epoch - 1)  # what was before does not concern a newcomer
+        self.admitted = max(self.epoch, min(self.admitted, epoch - 1))
         self.patterns[pattern] = epoch
         self.epochs.hear_of(epoch)
         for topic in [topic for topic in self.joining if is_match((pattern,), topic)]:
@@ -121,11 +123,19 @@ class MovingSubscriber(Subscriber):
     def settle(self, now: float) -> list[Effect]:
         """See whether something can go on that could not."""
         self._out, self.now = [], now
+        self._release_all()
         return self._settle()
 
     def _stray(self, event: Stamped) -> None:
         if sum(map(len, self.strays.values())) < self.settings.hold_max:
             self.strays.setdefault(event.topic, []).append(event)
+
+    def _admit_up_to(self, epoch: int) -> None:
+        """Look at every epoch once, in order, which topics begin to be owed with it."""
+        for notice in self.epochs.known():
+            if self.admitted < notice.epoch <= epoch:
+                self._admit_matches(notice)
+        self.admitted = max(self.admitted, epoch)
 
     def _admit_matches(self, notice: EpochNotice) -> None:
         """Topics that patterns stand for are owed from where this epoch begins."""
@@ -255,12 +265,11 @@ class MovingSubscriber(Subscriber):
         return True
 
     def _enter(self, epoch: int) -> None:
-        before, self.epoch = self.epoch, epoch
+        self.epoch = epoch
         for notice in self.epochs.known():
             if notice.epoch <= epoch:
                 self._raise_to(notice)
-                if notice.epoch > before:
-                    self._admit_matches(notice)
+        self._admit_up_to(epoch)
         self.epochs.forget(epoch)
 
     def _raise_to(self, notice: EpochNotice) -> None:
@@ -279,6 +288,9 @@ class MovingSubscriber(Subscriber):
     def _settle(self) -> list[Effect]:
         while self._enter_if_due():
             self._release_all()
+        if self.patterns and not self.exact:  # who never waits does not wait for the end of an epoch either
+            newest = self.epochs.newest(self.epoch)
+            self._admit_up_to(newest if self.gate is None else min(newest, max(self.gate, self.epoch)))
         self._take_strays()
         return self._out
 
@@ -307,5 +319,5 @@ class MovingSubscriber(Subscriber):
         """Equal exactly when two subscribers would behave alike from now on."""
         joining = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.joining.items()))
         strays = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.strays.items()))
-        patterns = (tuple(sorted(self.patterns.items())), tuple(sorted(self.hoped)), self.gate)
+        patterns = (tuple(sorted(self.patterns.items())), tuple(sorted(self.hoped)), self.gate, self.admitted)
         return (super().state(), self.epoch, self.epochs.state(), joining, strays, patterns)

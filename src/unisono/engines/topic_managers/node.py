@@ -25,7 +25,7 @@ from unisono.engines.topic_managers.adopting import Adopting
 from unisono.engines.topic_managers.routing import is_sound
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
-from unisono.model.frames import Message, Prepare, Prepared, Replan, Report, Routed
+from unisono.model.frames import Message, Prepare, Prepared, Refused, Replan, Report, Routed
 
 
 class ManagerNode(Adopting):
@@ -75,16 +75,20 @@ class ManagerNode(Adopting):
         match message:
             case Routed():
                 return self._received(source, message, now)
+            case Replan() | Prepare() | Prepared() | Report() if control is None:
+                return []  # meant for an earlier life; whoever still wants it will ask again
             case Report():
                 return self._report(source, message, now)
-            case Replan() | Prepare() | Prepared() if control is None:
-                return []  # meant for an earlier life; whoever still wants it will ask again
             case Replan() if control is not None:
                 return self.planner.request(message, control, now, source, trusted=self.is_peer(source))
             case Prepare(epoch, planner) if planner == source and self.is_peer(source):
                 return self._prepare(epoch, planner, now)
             case Prepared(epoch, node) if control is not None and node == source and self.is_peer(source):
                 return self.planner.prepared(node, epoch, control, now)
+            case Refused():
+                return []  # an operator has asked through us for what cannot be
+            case Prepare() | Prepared():
+                return []  # of a node that has left, or of somebody who never was one
         return [Reject(FrameError(f"node '{self.name}' cannot use {type(message).__name__} of '{source}'"))]
 
     def next_timer(self) -> float | None:
@@ -145,11 +149,12 @@ class ManagerNode(Adopting):
 
     def _report(self, source: str, report: Report, now: float) -> list[Effect]:
         held, limit = report.registration, 2 * self.settings.subscriber_topics_max
-        speaks_for_itself = held.subscriber == source or self.is_peer(source)
-        if not (speaks_for_itself and is_sound(held) and len(held.topics) + len(report.patterns) <= limit):
-            return [Reject(FrameError(f"'{source}' reports what it cannot hold"))]
+        if held.subscriber != source and not self.is_peer(source):
+            return []  # passed on by a node that has left, or by somebody who never was one
+        if not is_sound(held) or len(held.topics) + len(report.patterns) > limit:
+            return [Send(held.subscriber, Refused("nobody can hold what it reports"))]
         if self.control is not None and self.control.leader != self.name:
-            return [Send(self.control.leader, report)]
+            return [Send(self.control.leader, report)] if held.subscriber == source else []
         self.planner.report(report, self.control, now)
         return []
 

@@ -102,7 +102,8 @@ class Publisher:
         effects: list[Effect] = []
         asked = len(self.strangers)
         while self.waiting and len(self.outgoing) < UNDER_WAY_MAX and self.may_send(self.waiting[0]):
-            if not self._exists(self.waiting[0].topic):
+            topic = self.waiting[0].topic
+            if topic in self.strangers or not self._exists(topic):
                 self._set_aside()
                 if self.causal:
                     break  # whatever comes next must follow it

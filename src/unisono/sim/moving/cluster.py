@@ -33,7 +33,8 @@ class Cluster:
         """The record a world starts with: nobody is registered, so nothing conflicts."""
         world = self.world
         plan = next_plan(Intent(world.node.plan, world.topics), (), world.threshold, 0)
-        return first_control(plan, dict(zip(world.topics, world.owners, strict=True)), world.nodes)
+        nodes = [name for name in world.nodes if name not in world.late]
+        return first_control(plan, dict(zip(world.topics, world.owners, strict=True)), nodes)
 
     def start(self, name: str) -> Host:
         """Begin the next life of a process."""

@@ -9,6 +9,7 @@ import msgspec
 from unisono.engines.links import LinkSettings
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, SubscriberSettings
+from unisono.sim.moving.draw_open import open_up
 from unisono.sim.moving.world import (
     SERVICE,
     STORE,
@@ -38,6 +39,11 @@ _NODE = NodeSettings(
 
 def draw_moving(seed: int) -> MovingWorld:
     """The moving world of this seed."""
+    return open_up(_draw_closed(seed))
+
+
+def _draw_closed(seed: int) -> MovingWorld:
+    """A world whose topics and nodes are all there from the start."""
     random = Random(f"{seed} moving")
     topics = tuple(f"T{i + 1}" for i in range(random.choice((1, 2, 2, 3, 3, 3, 4, 4, 5))))
     nodes = tuple(f"N{i + 1}" for i in range(random.randint(2, 4)))

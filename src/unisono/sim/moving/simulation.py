@@ -15,7 +15,7 @@ import msgspec
 from unisono.engines.inputs import TICK, Change, Controlled, Input, Notified, Received, Suspected
 from unisono.engines.links import Arrived
 from unisono.history import Record
-from unisono.model.frames import Replan, Sequenced, Stamped
+from unisono.model.frames import ANY_EPOCH, Replan, Sequenced, Stamped
 from unisono.sim.moving.occurrences import (
     Answered,
     Arrival,
@@ -33,13 +33,16 @@ from unisono.sim.moving.occurrences import (
     Watch,
 )
 from unisono.sim.moving.processes import HONEST, Detector, Host, Makers, Process
-from unisono.sim.moving.rest import restless
+from unisono.sim.moving.rest import missed, restless
 from unisono.sim.moving.stage import Stage
 from unisono.sim.moving.world import (
     STORE,
+    Arrive,
     Burst,
     Crash,
+    Drain,
     Happening,
+    Move,
     MovingWorld,
     Partition,
     Pause,
@@ -52,6 +55,7 @@ HORIZON_S = 25.0  # after healing; a world that has not come to rest by then is 
 CHECK_S = 0.3
 REST_S = 1.2  # longer than any heartbeat: who misses something would have noticed
 PATIENCE_S = 0.05
+AGAIN_S = 0.4  # how soon an operator asks again
 STEPS_MAX = 200_000
 
 
@@ -62,6 +66,8 @@ class Ending(msgspec.Struct, frozen=True):
     restless: tuple[str, ...]  # what kept the world from coming to rest
     faults: tuple[str, ...]  # broken invariants and things no engine should have refused
     acknowledged: dict[str, Sequenced]
+    refused: frozenset[str]  # events that were told they will never have a place
+    missed: tuple[str, ...]  # what holders of patterns were not owed, and should have been
     stored: list[Stamped]  # every event that counts
     facts: Counter[str]  # what happened, and how often
     steps: int
@@ -87,7 +93,8 @@ class Simulation(Stage):
     def _begin(self) -> None:
         world = self.world
         for name in (*world.nodes, *world.publishers):
-            self._start(name)
+            if name not in world.late:
+                self._start(name)
         for i, node in enumerate(world.nodes):
             self.kernel.schedule(world.beat_s * (i + 1) / len(world.nodes), Beat(node))
         for happening in world.script:
@@ -111,6 +118,8 @@ class Simulation(Stage):
             self.restless,
             tuple(self.faults),
             self.acknowledged,
+            frozenset(self.refused),
+            tuple(missed(self.recorder.records, self.storage.events(), self.promised, self.admitted)),
             self.storage.events(),
             self.facts,
             self.steps,
@@ -206,7 +215,8 @@ class Simulation(Stage):
         if self.world.ranking and not self.healed and name == self.storage.control.leader:
             rank = self.ranker.wish(now)
             if rank is not None:
-                self._rerank(self.cluster.hosts[name], rank)
+                replan = Replan(self.storage.control.epoch, (), rank)
+                self._ask_a_node(replan, self.cluster.hosts[name])
 
     def _heal(self) -> None:
         self.healed = self.route.healed = True
@@ -258,13 +268,27 @@ class Simulation(Stage):
                     self.facts["suspicions"] += 1
                     self._step(host, Suspected(node))
             case Rerank(_, rank):
-                asked = self.cluster.pick_node(self.random)
-                if asked is not None:
-                    self._rerank(asked, rank)
+                self._ask_a_node(Replan(self.storage.control.epoch, (), rank))
+            case Move(_, topic, node):
+                self._ask_a_node(Replan(ANY_EPOCH, moves={topic: node}))
+            case Arrive(_, node):
+                if not self.cluster.processes[node].life:
+                    self._start(node)
+            case Drain(_, node):
+                self._drain(happening)
 
-    def _rerank(self, node: Host, rank: tuple[str, ...]) -> None:
-        # Whoever watches popularity, and whoever operates nodes, asks through one of them.
-        self._step(node, Received(node.address, Replan(self.storage.control.epoch, (), rank)))
+    def _ask_a_node(self, replan: Replan, node: Host | None = None) -> None:
+        """Whoever watches popularity, and whoever operates nodes, asks through one of them."""
+        asked = node or self.cluster.pick_node(self.random)
+        if asked is not None:
+            self._step(asked, Received(asked.address, replan))
+
+    def _drain(self, drain: Drain) -> None:
+        control, process = self.storage.control, self.cluster.processes[drain.node]
+        is_last = control.live == (drain.node,)
+        if process.is_up and drain.node in control.nodes and not is_last:
+            self._ask_a_node(Replan(ANY_EPOCH, leaving=drain.node))
+            self.kernel.schedule(self.kernel.now + AGAIN_S, drain)
 
     def _reply(self, sender: Sender, topic: str) -> None:
         process = self.cluster.processes[sender.process]

@@ -42,6 +42,7 @@ class Stage:
         self.cluster = Cluster(world, makers)
         self.storage = Storage(self.cluster.first_control())
         self.rank = self.storage.control.plan.rank
+        self.owner, self.nodes = self.storage.control.owner, set(self.storage.control.nodes)
         self.ranker = Ranker(self.storage.control.plan)
         self.recorder = Recorder(world.order)
         # Each kind of chance has a source of its own, so that changing one leaves the others as they were.
@@ -156,7 +157,7 @@ class Stage:
         spec = self.cluster.specs[host.process.name]
         if spec.replies and self.replies_left and self.replies.random() < spec.replies:
             self.replies_left -= 1
-            topic = self.replies.choice(self.world.topics)
+            topic = self.replies.choice(self.world.named)
             self.kernel.schedule(self.kernel.now, Reply(_life(host.process), topic))
 
     def _admit(self, host: Host, floors: Entries) -> None:
@@ -235,8 +236,13 @@ class Stage:
             self.facts["epochs"] += 1
             self.facts["takeovers"] += not set(control.dead) <= set(before.dead)
         else:
-            self.facts["re-ranks"] += control.plan.rank != self.rank
-            self.rank = control.plan.rank
+            old = [topic for topic in control.plan.rank if topic in self.rank]
+            self.facts["re-ranks"] += old != [*self.rank]
+            self.facts["new topics"] += len(control.plan.rank) - len(old)
+            self.facts["moved topics"] += sum(self.owner.get(t, n) != n for t, n in control.owner.items())
+            self.facts["late nodes"] += len(set(control.nodes) - self.nodes)
+            self.facts["drained nodes"] += len(self.nodes - set(control.nodes))
+            self.rank, self.owner, self.nodes = control.plan.rank, control.owner, set(control.nodes)
             self.ranker.adopt(control.plan, self.kernel.now)
         for process in self.cluster.processes.values():
             if process.is_up:

@@ -21,6 +21,27 @@ ORDER = (
 )
 
 
+HAPPENED = (
+    "crashes",
+    "takeovers",
+    "partitions",
+    "pauses",
+    "re-ranks",
+    "swaps",
+    "epochs",
+    "failed subscriptions",
+    "leases run out",
+    "new topics",
+    "moved topics",
+    "late nodes",
+    "drained nodes",
+    "confirmed patterns",
+    "truncations",
+    "quotas met",
+    "refused events",
+)
+
+
 def try_moving_seed(seed: int, *, traces: bool = False) -> Trial:
     """Draw the moving world of a seed, run it and judge it."""
     return try_moving(draw_moving(seed), traces=traces)
@@ -41,8 +62,7 @@ def try_moving(world: MovingWorld, makers: Makers = HONEST, *, traces: bool = Fa
 
 def traits(world: MovingWorld, ending: Ending) -> list[str]:
     """What was special about a world, and what really happened in it."""
-    happened = ("crashes", "takeovers", "partitions", "pauses", "re-ranks", "swaps", "epochs")
-    facts = [name for name in (*happened, "failed subscriptions", "leases run out") if ending.facts[name]]
+    facts = [name for name in HAPPENED if ending.facts[name]]
     if _churned(ending.records):
         facts.append("churn during publication")
     return [*world.traits(), *facts]
@@ -67,6 +87,7 @@ def stuck(world: MovingWorld, ending: Ending) -> list[str]:
     released = owed | {m.name for m in world.members if m.settings.max_hold is not None}
     return [
         *ending.restless,
+        *(() if ending.restless else ending.missed),
         *_broken(_only(ending.records, owed), ("nothing_lost",)),
         *_broken(_only(ending.records, released), ("no_endless_wait",)),
     ]
@@ -80,6 +101,7 @@ def _stored(ending: Ending) -> list[str]:
     places = Counter((event.topic, event.number) for event in ending.stored)
     problems += [f"{id} was sequenced {count} times" for id, count in ids.items() if count > 1]
     problems += [f"number {n} of {topic} was taken {c} times" for (topic, n), c in places.items() if c > 1]
+    problems += [f"{id} was refused and has a place" for id in ending.refused if id in events]
     for id, sequenced in ending.acknowledged.items():
         if id not in events or events[id].entries != sequenced.entries:
             problems.append(f"{id} was acknowledged and is not stored as it was")

@@ -13,6 +13,7 @@ import msgspec
 from unisono.engines.links import LinkSettings
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
+from unisono.model.ids import is_pattern
 from unisono.sim.network import Conditions
 
 STORE, SERVICE = "store", "service"  # places that a partition may cut off: durable storage, notifications
@@ -30,7 +31,7 @@ class Burst(msgspec.Struct, frozen=True):
 
 
 class Want(msgspec.Struct, frozen=True):
-    """A member wants more topics, or fewer; the first time, it comes into being."""
+    """A member wants more topics or patterns, or fewer; the first time, it comes into being."""
 
     at: float
     member: str
@@ -100,7 +101,38 @@ class Rerank(msgspec.Struct, frozen=True):
         return f"somebody asks for the rank {', '.join(self.rank)}"
 
 
-Happening: TypeAlias = Burst | Want | Crash | Pause | Partition | Suspicion | Rerank
+class Arrive(msgspec.Struct, frozen=True):
+    """A node comes that nobody knows yet."""
+
+    at: float
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.node} comes"
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """An operator asks that a node give its topics away and go, and repeats that until it has."""
+
+    at: float
+    node: str
+
+    def __str__(self) -> str:
+        return f"an operator drains {self.node}"
+
+
+class Move(msgspec.Struct, frozen=True):
+    """An operator asks once that a node own a topic."""
+
+    at: float
+    topic: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"an operator moves {self.topic} to {self.node}"
+
+
+Happening: TypeAlias = Burst | Want | Crash | Pause | Partition | Suspicion | Rerank | Arrive | Drain | Move
 
 
 class MemberSpec(msgspec.Struct, frozen=True):
@@ -141,7 +173,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
     """Topics, nodes, members and publishers; what happens to them; and what surrounds them."""
 
     seed: int
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # those that exist from the start; others are made when somebody names them
     nodes: tuple[str, ...]
     owners: tuple[str, ...]  # the node of each topic, to begin with
     publishers: tuple[str, ...]
@@ -165,6 +197,13 @@ class MovingWorld(msgspec.Struct, frozen=True):
     clocks: ClockConditions = ClockConditions()
     heals_at: float = 3.0
     replies_max: int = 6
+    late: tuple[str, ...] = ()  # nodes that are not there from the start
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every topic that exists or that somebody names."""
+        said = [t for step in self.script for t in (*getattr(step, "topics", ()), *getattr(step, "add", ()))]
+        return tuple(dict.fromkeys((*self.topics, *(t for t in said if not is_pattern(t)))))
 
     @property
     def order(self) -> str:
@@ -188,6 +227,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
             "small rings": self.managers.ring_events < 8,
             "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),
             "replies": any(m.replies for m in self.members),
+            "nothing at the start": not self.topics,
             **{f"on_gap={gap}": any(s.on_gap == gap for s in settings) for gap in _GAPS},
         }
         return [name for name, is_so in facts.items() if is_so]

@@ -133,7 +133,7 @@ class NeverLearns(TopicManager):
 class ForgetsRequests(TopicManager):
     """Numbers a repeated request once more."""
 
-    def _seen(self, publication: Publication) -> Seen:
+    def _seen_of(self, publisher: str, incarnation: int) -> Seen:
         return Seen(self.settings.seen_max)
 
 

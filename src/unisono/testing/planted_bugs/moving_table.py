@@ -7,6 +7,7 @@ history is added to a subscription that has delivered).
 
 from __future__ import annotations
 
+from unisono.engines.topic_managers.manager import TopicManager
 from unisono.sim.explore.moving import ANSWERS, JOINS, KEPT, MovingScenario
 from unisono.testing.planted_bugs import moving_members as members
 from unisono.testing.planted_bugs import moving_nodes as nodes
@@ -167,6 +168,7 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
         "join_across_branches",
         "A join climbs one branch of the forest, though a topic of it is on another.",
         "joins on the forest, CE-34", JOINS, worlds.BRANCHES, make_member=members.ClimbsAnyway,
+        make_node=nodes.with_manager(TopicManager),
     ),
     _bug(
         "branch_moved_live",

@@ -132,10 +132,15 @@ class Hosting:
         return [Look()]
 
     def _keep_early(self, source: str, routed: Routed, epoch: int, now: float) -> list[Effect]:
-        if len(self.early) < self.settings.queue_max:
+        """Keep what belongs to an epoch that has not begun here; strangers who may be nodes get half the room."""
+        room = self.settings.queue_max
+        if self.is_peer(source):
+            if len(self.early) < room:
+                self.early.append((source, routed))
+            else:
+                self.lossy = max(self.lossy, epoch)  # nobody repeats it: that epoch is not for us
+        elif source.startswith(self.settings.node_names) and len(self.early) < room // 2:
             self.early.append((source, routed))
-        elif self.is_peer(source):
-            self.lossy = max(self.lossy, epoch)  # nobody repeats it: that epoch is not for us
         return self._look(now)
 
     def _routed(self, routed: Routed, now: float) -> list[Effect]:

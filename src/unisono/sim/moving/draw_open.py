@@ -9,7 +9,17 @@ from random import Random
 
 import msgspec
 
-from unisono.sim.moving.world import Arrive, Burst, Crash, Drain, Happening, Move, MovingWorld, Want
+from unisono.sim.moving.world import (
+    Arrive,
+    Burst,
+    Crash,
+    Drain,
+    Happening,
+    Move,
+    MovingWorld,
+    Rerank,
+    Want,
+)
 
 WORKLOAD_S = 2.0
 FRESH = ("new.1", "new.2", "new.x.1")
@@ -34,6 +44,9 @@ def open_up(world: MovingWorld) -> MovingWorld:
     if random.random() < 0.25 and world.topics:
         home = random.choice(world.nodes)
         script += [Move(_at(random), random.choice(world.topics), home) for _ in range(random.randint(1, 3))]
+    if random.random() < 0.35:
+        named = replace(world, script=(*world.script, *script)).named
+        script.append(Rerank(_at(random), tuple(random.sample(named, len(named)))))
     node = world.node
     if random.random() < 0.6:
         records_max = random.choice((3, 6, 12))

@@ -300,6 +300,8 @@ class NatsService(BrokerService):
             await self.client.flush(timeout=timeout_s)  # type: ignore[arg-type]
 
     async def _part(self) -> None:
-        with suppress(TimeoutError):  # after a TLS handshake that failed, the client waits for ever
+        # After a TLS handshake that failed the client waits for ever; and it tells `_on_error` of a connection that
+        # was reset, which raises while we connect.
+        with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(self.options.close_timeout):
                 await self.client.close()

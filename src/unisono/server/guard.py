@@ -35,25 +35,29 @@ def become(program: list[str], last_signal: int, parent: int) -> None:
 
 def watch(program: list[str]) -> int:
     """Run the program until it ends or our standard input closes; pass signals on."""
-    child = subprocess.Popen(program, stdin=subprocess.DEVNULL)
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []  # signals that came before there was a program to pass them on to
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        child.send_signal(number)
+        early.append(number) if child is None else child.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, pass_on)
+    child = started = subprocess.Popen(program, stdin=subprocess.DEVNULL)
+    for missed in early:
+        child.send_signal(missed)
 
     def end_with_parent() -> None:
         while os.read(0, 4096):
             pass
-        child.terminate()
+        started.terminate()
         try:
-            child.wait(GRACE_S)
+            started.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            child.kill()
+            started.kill()
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    return child.wait()
+    return started.wait()
 
 
 def main(arguments: list[str]) -> int:

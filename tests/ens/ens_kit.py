@@ -1,6 +1,8 @@
 """What the tests of the brokers share: waiting for a condition, listening, and a load across a restart."""
 
 import asyncio
+import os
+import signal
 import socket
 import threading
 from contextlib import asynccontextmanager, contextmanager
@@ -141,3 +143,15 @@ def refusal(url):
         raise AssertionError(f"{url} was reached")
 
     return asyncio.run(main())
+
+
+@contextmanager
+def hung(server):
+    """A server that is there and does nothing."""
+    pid = server._process.pid
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 import pytest
-from ens_kit import connected, until
+from ens_kit import connected, hung, until
 
 from unisono.ens.registry import open_service
 from unisono.ens.store import open_store
@@ -133,9 +133,7 @@ def test_a_server_that_hangs_is_given_up_on_in_time(server):
         async with connected(server.url + "?store_timeout=0.5&prefix=hang:") as service:
             store = await open_store(service)
             assert await store.append("lane", b"0") == 1
-            process = server._process
-            process.send_signal(19)
-            try:
+            with hung(server):
                 loop = asyncio.get_running_loop()
                 start = loop.time()
                 stored = [store.append("lane", b"%d" % n, n) for n in range(1, 10)]
@@ -145,8 +143,6 @@ def test_a_server_that_hangs_is_given_up_on_in_time(server):
                 with pytest.raises((UnconfirmedError, ConnectionError)):
                     await store.look("key")
                 assert loop.time() - start < 4
-            finally:
-                process.send_signal(18)
 
     asyncio.run(main())
 

@@ -106,7 +106,7 @@ async def ensure_stream(service: NatsService, stream: str, subject: str, **confi
     if subject not in subjects:
         raise ConfigError(
             f"the stream '{stream}' at {service.url} holds {', '.join(subjects) or 'nothing'}, not '{subject}'; "
-            "all nodes need the same URL options jetstream= and prefix="
+            "say another prefix= or bucket= in the URL, or remove the stream"
         )
     return False
 

@@ -1,8 +1,8 @@
 """A store on JetStream: records in a key-value bucket, a stream for each lane.
 
 A record `control` of the prefix `u.` is the subject `$KV.unisono.u.control`; its revision is its sequence in the
-bucket's stream. The lane `orders.eu` is the stream `u_lane_orders_2Eeu` with the one subject `u.lane.orders.eu`; with
-`jetstream=` in the URL it is `u-lane.orders.eu`, because the stream of events has all of `u.>`.
+bucket's stream. The lane `orders.eu` is the stream `u_lane_orders_2Eeu` with the one subject `u-lane.orders.eu`: beside
+the topics, not among them, because with `jetstream=` the stream of events has all of `u.>`.
 
 Looking is a request to the stream's leader, never a direct read from a replica, which could be behind. Reading a lane
 asks the leader how far it goes, and reads as far as that.
@@ -35,9 +35,7 @@ class NatsStore:
         o = service.options
         self.bucket = f"KV_{o.bucket}"
         self._record_prefix = f"$KV.{o.bucket}.{o.prefix}"
-        self._lane_prefix = (
-            f"{o.prefix}lane." if o.jetstream is None else f"{o.prefix.removesuffix('.')}-lane."
-        )
+        self._lane_prefix = f"{o.prefix.removesuffix('.')}-lane."
         self._appends = Appends(service, self._make_stream)
         self._streams: dict[str, str] = {}  # lane -> stream, as used before
         self._tails: dict[str, int] = {}  # lane -> the last sequence we have seen

@@ -98,6 +98,9 @@ class Adopting(Hosting):
         if self.name not in control.live:
             self._retire(now)
             self.epoch = control.epoch
+            self.look_at = (
+                now + self.settings.look_s / 8
+            )  # the leader may not know of this epoch yet: ask again soon
             return self._come_back()
         self.was_counted = True
         if self._is_spoiled():

@@ -44,11 +44,11 @@ class Stage:
         """Let these events, or else everything on its way to a subscription, arrive now, newest first."""
         late = self.bus._service._late
         for sent, handle in sorted(late.items(), reverse=True):
-            _, interest, frame = handle._args
+            _, interest, topics, frame = handle._args
             body = frame.publication.body
             if interest is events._interest and (not wanted or body in wanted):
                 handle.cancel()
-                self.bus._service._arrive(sent, interest, frame)
+                self.bus._service._arrive(sent, interest, topics, frame)
 
     def heard(self, events):
         return [event.data for batch in events._queue for event in batch if event.in_order]

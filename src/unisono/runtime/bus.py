@@ -18,7 +18,6 @@ from unisono.model.errors import (
     ClosedError,
     ConfigError,
     PayloadError,
-    PlanError,
     UnconfirmedError,
     UnisonoError,
 )
@@ -26,8 +25,8 @@ from unisono.model.frames import RAW, Publication, count_topics
 from unisono.model.ids import check_topic
 from unisono.model.payloads import encode
 from unisono.runtime.counts import Counts
+from unisono.runtime.exchange import Exchange
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
-from unisono.runtime.hub import Hub, hub_of
 from unisono.runtime.options import check_number, check_topics, make_options
 from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt, unconfirmed
 from unisono.runtime.recorder import Recorder
@@ -45,6 +44,7 @@ class Bus:
     def __init__(
         self,
         service: EventNotificationService,
+        exchange: Callable[[], Exchange],
         name: str,
         recorder: Recorder | None,
         outbox: int,
@@ -54,6 +54,7 @@ class Bus:
         self.name = name
         self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)  # what handlers raised, newest last
         self._service = service
+        self._make_exchange = exchange
         self._recorder = recorder
         self._outbox_max = outbox
         self._payload_max = payload_max
@@ -64,7 +65,7 @@ class Bus:
         self._open: dict[Subscription, None] = {}
         self._state = "new"
         self._stop = asyncio.Event()
-        self._hub: Hub | None = None
+        self._hub: Exchange | None = None
         self._incarnation = 0  # which life of this name it is; given when it opens
         self._n = 0
         self._nth = Counts()
@@ -90,7 +91,8 @@ class Bus:
             raise
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         try:
-            self._hub = hub_of(self._service)
+            self._hub = self._make_exchange()
+            await self._hub.open()
             self._incarnation = self._hub.welcome(self)
             self._state = "open"
             if self._recorder is not None:
@@ -131,7 +133,8 @@ class Bus:
             log.warning("bus '%s' was closed while it drained", self.name)
 
     def _is_busy(self) -> bool:
-        return self._waiting > 0 or any(
+        unconfirmed = 0 if self._hub is None else self._hub.unconfirmed
+        return self._waiting + unconfirmed > 0 or any(
             not task.done() and (subscription.is_behind or not subscription.is_idle(lanes))
             for task, (subscription, lanes) in self._served.items()
         )
@@ -165,10 +168,8 @@ class Bus:
                     log.error("bus '%s': handler '%s' does not end", self.name, task.get_name())
         finally:
             if self._hub is not None:
-                self._hub.publishers.pop(self, None)
                 self._hub.unpark(self._depart)
-                if not self._hub.subscriptions:
-                    self._hub.close()
+                self._hub.part(self)
                 self._hub = None
             try:
                 if self._recorder is not None:
@@ -196,7 +197,7 @@ class Bus:
         if self._state == "open":
             await self.drain()
 
-    def _opened(self) -> Hub:
+    def _opened(self) -> Exchange:
         if self._hub is None or self._state != "open":
             raise ClosedError(f"bus '{self.name}' is not open; use 'async with bus:'")
         return self._hub
@@ -213,20 +214,8 @@ class Bus:
 
         PlanError, and nothing changed, unless it keeps the laws and orders every two topics that are ordered now.
         """
-        hub = self._opened()
         check_plan(plan)
-        groups = hub.managers.groups.of
-        for topic in sorted(groups):
-            if topic not in plan.group:
-                raise PlanError(
-                    f"topic '{topic}' is in use but not in the plan; plan again from a newer journal"
-                )
-            for other in sorted(set(groups[topic]) - plan.group[topic]):
-                raise PlanError(
-                    f"'{topic}' and '{other}' are ordered together, but not by the plan; plan again from a newer journal"
-                )
-        hub.plan = plan
-        return tuple(topic for topic in plan.rank if topic not in groups)
+        return self._opened().apply_plan(plan)
 
     # Publishing.
 
@@ -271,7 +260,8 @@ class Bus:
                 receipts.append(self.publish_nowait(topic, data))
             if receipts:
                 async with asyncio.timeout(self._publish_timeout):
-                    await receipts[-1]  # flights depart in order: the last is the last to arrive
+                    for flight in {receipt._flight: None for receipt in receipts}:
+                        await flight.arrival()
         except TimeoutError:
             last = receipts[-1] if receipts else None
             raise unconfirmed(last, topic, len(receipts), self._publish_timeout) from None
@@ -396,7 +386,7 @@ class Bus:
             return
         hub = self._opened()
         while self._waiting:
-            if hub.full:
+            if hub.is_full:
                 self._scheduled = True
                 hub.park(self._depart)
                 break
@@ -413,7 +403,7 @@ class Bus:
                     UnconfirmedError(f"the service did not take the event: {error}; retry with its id")
                 )
             if self._recorder is not None:
-                self._recorder.sequenced(flight)
+                flight.when_landed(self._recorder.sequenced)
         self._wake_flushers()
 
     def _wake_flushers(self) -> None:
@@ -450,7 +440,7 @@ class Bus:
         checked, made = check_topics(topics), make_options(options)
         self._subscribed += 1
         name = made.name or f"{self.name}.{self._subscribed}"
-        subscription = Subscription(hub, name, checked, made, self._recorder)
+        subscription = hub.subscription(name, checked, made, self._recorder)
         subscription.on_open, subscription.on_close = self._admit, self._dismiss
         return subscription
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,15 @@ from unisono.ens.registry import open_service
 from unisono.history.record import Record
 from unisono.model.errors import ConfigError
 from unisono.runtime.bus import PAYLOAD_BYTES_MAX, Bus
+from unisono.runtime.hub import hub_of
+from unisono.runtime.naming import made_up_name
 from unisono.runtime.options import check_number
 from unisono.runtime.recorder import make_recorder
 
 if TYPE_CHECKING:
     from unisono.journal.options import Journal  # it needs pyarrow, and not everybody has it
+
+FRAME_ROOM = 64 * 1024  # of a frame, for everything but the payload
 
 
 def connect(
@@ -26,26 +30,30 @@ def connect(
     outbox: int = 65536,
     payload_max: int = PAYLOAD_BYTES_MAX,
     publish_timeout: float = 30.0,
+    node_timeout: float = 5.0,
 ) -> Bus:
     """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
 
     `name` is who publishes (made up if left out); `record` takes the history, in a list or a file of JSON
     lines, `journal` in a folder of Parquet segments; `outbox` is how many events may wait to be sent,
     `payload_max` how many bytes one may have, `publish_timeout` how many seconds `publish` waits for its
-    confirmation.
+    confirmation, `node_timeout` how many opening waits for a node to answer where nodes sequence.
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
     check_number("outbox", outbox, whole=True, least=1)
     check_number("payload_max", payload_max, whole=True, least=1)
     check_number("publish_timeout", publish_timeout, positive=True)
+    check_number("node_timeout", node_timeout, positive=True)
     service = open_service(url)
-    if not service.capabilities.carries_objects:
-        scheme = url.partition(":")[0]
-        raise ConfigError(
-            f"{scheme}:// carries frames between processes, and this version orders events within one process only; "
-            "use memory://, or the adapter on its own (unisono.ens)"
-        )
-    name = name or f"bus-{secrets.token_hex(4)}"
+    name = name or made_up_name(service)
     recorder = make_recorder(name, record, journal)
-    return Bus(service, name, recorder, outbox, payload_max, publish_timeout)
+    if service.capabilities.carries_objects:
+        return Bus(service, partial(hub_of, service), name, recorder, outbox, payload_max, publish_timeout)
+    from unisono.runtime.remote.client import Client  # not everybody needs it
+    from unisono.runtime.remote.wire import check_name
+
+    check_name(name)
+    payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
+    exchange = partial(Client, service, name, node_timeout)
+    return Bus(service, exchange, name, recorder, outbox, payload_max, publish_timeout)

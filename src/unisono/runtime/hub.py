@@ -22,16 +22,18 @@ from unisono.engines.topic_managers.colocated import ColocatedManagers
 from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService
-from unisono.model.errors import ConfigError
+from unisono.model.errors import ConfigError, PlanError
 from unisono.model.event import Event
 from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
+from unisono.runtime.local import LocalSubscription
+from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight, Receipt
 from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
     from unisono.runtime.bus import Bus
     from unisono.runtime.lane import Lane
-    from unisono.runtime.subscription import Subscription
+    from unisono.runtime.recorder import Recorder
 
 RING_EVENTS = 16384
 IDS_MAX = 65536
@@ -46,14 +48,14 @@ class Hub:
         ring = 0 if service.capabilities.reliable else RING_EVENTS
         self.managers = ColocatedManagers(ManagerSettings(ring_events=ring))
         self.publishers: dict[Bus, None] = {}
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, LocalSubscription] = {}
         self.full: dict[Lane, None] = {}  # those that make publishers wait
         self.plan: Plan | None = None  # the one applied last
         self.newest_life = 0  # the incarnation of the bus that opened last
         self.loop = asyncio.get_running_loop()  # everybody who meets here runs in it
-        self._holders: dict[Subscription, Holder] = {}  # those that want their topics sequenced
+        self._holders: dict[LocalSubscription, Holder] = {}  # those that want their topics sequenced
         self._held: Counter[str] = Counter()  # how many subscriptions hold a topic, in whatever order
-        self._watchers: dict[Subscription, None] = {}  # those with patterns
+        self._watchers: dict[LocalSubscription, None] = {}  # those with patterns
         self._met: set[str] = set()  # topics that no watcher need be told of
         self._parked: dict[Callable[[], None], None] = {}
         self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
@@ -78,9 +80,24 @@ class Hub:
                 streams[stream_of(publication)] = publication.nth - 1
         return streams
 
+    def part(self, bus: Bus) -> None:
+        """A bus publishes no more, and its subscriptions have ended."""
+        self.publishers.pop(bus, None)
+        if not self.subscriptions:
+            self.close()
+
+    async def open(self) -> None:
+        """Always ready."""
+
     # Subscriptions.
 
-    def admit(self, subscription: Subscription) -> None:
+    def subscription(
+        self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
+    ) -> LocalSubscription:
+        """A subscription, not open yet."""
+        return LocalSubscription(self, name, asked, options, recorder)
+
+    def admit(self, subscription: LocalSubscription) -> None:
         """Take in a subscription that holds nothing yet."""
         if subscription.name in self.subscriptions:
             raise ConfigError(
@@ -91,14 +108,14 @@ class Hub:
             self._holders[subscription] = Holder(subscription.options.weight)
         self.watch(subscription)
 
-    def join(self, subscription: Subscription, topics: frozenset[str]) -> dict[str, int]:
+    def join(self, subscription: LocalSubscription, topics: frozenset[str]) -> dict[str, int]:
         """A subscription holds some topics more; returns from which numbers on it is owed their events."""
         self._held.update(topics)
         if subscription in self._holders:
             return self.managers.join(self._holders[subscription], topics)
         return {topic: self.sequenced(topic) for topic in sorted(topics)}
 
-    def leave(self, subscription: Subscription, topics: frozenset[str]) -> None:
+    def leave(self, subscription: LocalSubscription, topics: frozenset[str]) -> None:
         """A subscription holds some topics no longer."""
         for topic in topics:
             self._held[topic] -= 1
@@ -107,7 +124,7 @@ class Hub:
         if subscription in self._holders:
             self.managers.leave(self._holders[subscription], topics)
 
-    def dismiss(self, subscription: Subscription) -> None:
+    def dismiss(self, subscription: LocalSubscription) -> None:
         """A subscription has ended."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
@@ -121,7 +138,7 @@ class Hub:
         """Whether any subscription holds a topic."""
         return topic in self._held
 
-    def watch(self, subscription: Subscription) -> None:
+    def watch(self, subscription: LocalSubscription) -> None:
         """The patterns of a subscription are new, or have changed."""
         self._watchers.pop(subscription, None)
         if subscription.patterns:
@@ -263,7 +280,35 @@ class Hub:
         if self.subscriptions:  # nobody to tell: the next event starts it again
             self._reset_timer()
 
+    # Planning.
+
+    def apply_plan(self, plan: Plan) -> tuple[str, ...]:
+        """Keep a plan that orders every two topics that are ordered now; returns its topics that nobody holds."""
+        groups = self.managers.groups.of
+        for topic in sorted(groups):
+            if topic not in plan.group:
+                raise PlanError(
+                    f"topic '{topic}' is in use but not in the plan; plan again from a newer journal"
+                )
+            for other in sorted(set(groups[topic]) - plan.group[topic]):
+                raise PlanError(
+                    f"'{topic}' and '{other}' are ordered together, but not by the plan; "
+                    "plan again from a newer journal"
+                )
+        self.plan = plan
+        return tuple(topic for topic in plan.rank if topic not in groups)
+
     # Back-pressure.
+
+    @property
+    def is_full(self) -> bool:
+        """Whether publishers have to wait for a subscription."""
+        return bool(self.full)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Whatever departs arrives at once."""
+        return 0
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""

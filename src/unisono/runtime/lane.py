@@ -15,7 +15,7 @@ from unisono.model.frames import Publication
 from unisono.runtime.options import Options, check_number
 
 if TYPE_CHECKING:
-    from unisono.runtime.hub import Hub
+    from unisono.runtime.exchange import Exchange
     from unisono.runtime.recorder import Recorder
 
 _NO_EVENTS: Iterator[Event[Any]] = iter(())
@@ -24,11 +24,11 @@ _NO_EVENTS: Iterator[Event[Any]] = iter(())
 class Lane:
     """What waits for the application, and how it takes it: `async for event in lane`."""
 
-    def __init__(self, hub: Hub, name: str, options: Options, recorder: Recorder | None) -> None:
+    def __init__(self, exchange: Exchange, name: str, options: Options, recorder: Recorder | None) -> None:
         self.name = name
         self.options = options
         self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
-        self._hub = hub
+        self._exchange = exchange
         self._recorder = recorder
         self._queue: deque[list[Event[Any]]] = deque()
         self._size = 0
@@ -55,7 +55,7 @@ class Lane:
         if self._slow_timer is not None:
             self._slow_timer.cancel()
             self._slow_timer = None
-        self._hub.make_room(self)
+        self._exchange.make_room(self)
 
     def _empty(self) -> None:
         """Discard what the application has not taken."""
@@ -104,7 +104,7 @@ class Lane:
         self._queue.append(events)
         self._size += len(events)
         if self._size >= self.options.queue and self.options.slow == "wait":
-            self._hub.full[self] = None
+            self._exchange.full[self] = None
             if self._slow_timer is None:
                 self._watch(self._progress)
         self._wake()
@@ -128,7 +128,7 @@ class Lane:
 
     def _too_slow(self, taken: int) -> None:
         self._slow_timer = None
-        if self not in self._hub.full:
+        if self not in self._exchange.full:
             return
         if self._progress > taken:
             self._watch(self._progress)
@@ -162,8 +162,8 @@ class Lane:
         return batch
 
     def _make_room(self) -> None:
-        if self in self._hub.full and self._size <= self.options.queue // 2:
-            self._hub.make_room(self)
+        if self in self._exchange.full and self._size <= self.options.queue // 2:
+            self._exchange.make_room(self)
 
     async def _more(self) -> bool:
         """Wait until there is something in the queue; False when nothing will ever be."""

@@ -6,7 +6,7 @@ Events published in one turn of the event loop fly together; a receipt is a seat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import msgspec
@@ -20,7 +20,18 @@ FLIGHT_EVENTS_MAX = 4096
 class Flight:
     """Publications on their way together, and who waits for their arrival."""
 
-    __slots__ = ("_waiters", "arrived", "error", "keyed", "publications", "run", "seats")
+    __slots__ = (
+        "_refused",
+        "_then",
+        "_waiters",
+        "arrived",
+        "error",
+        "keyed",
+        "publications",
+        "run",
+        "seats",
+        "stamps",
+    )
 
     def __init__(self) -> None:
         self.publications: list[Publication] = []
@@ -28,6 +39,9 @@ class Flight:
         self.arrived = False
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
+        self.stamps: dict[int, dict[str, int]] | None = None  # by seat, if nodes gave them one by one
+        self._refused: dict[int, Exception] | None = None  # seats that will never have a place
+        self._then: Callable[[Flight], object] | None = None
         self.error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -41,20 +55,46 @@ class Flight:
         self.arrived, self.error = True, error
         self._wake()
 
+    def refuse(self, seat: int, error: Exception) -> None:
+        """One of them will never have a place; the others go on."""
+        if self._refused is None:
+            self._refused = {}
+        self._refused[seat] = error
+
+    def when_landed(self, then: Callable[[Flight], object]) -> None:
+        """Call `then` when all have their places, which may be now."""
+        if self.arrived:
+            then(self)
+        else:
+            self._then = then
+
+    def failure(self, seat: int) -> Exception | None:
+        """Why an event will never have a place; None if it will, or has one."""
+        return self.error if self._refused is None else self._refused.get(seat, self.error)
+
     def _wake(self) -> None:
+        if self._then is not None:
+            self._then(self)
+            self._then = None
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
 
-    async def arrival(self) -> None:
-        """Return when they have arrived."""
+    async def landing(self) -> None:
+        """Return when it is known of each whether it has a place."""
         if not self.arrived:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
+
+    async def arrival(self) -> None:
+        """Return when all have their places; raises what kept one of them from it."""
+        await self.landing()
         if self.error is not None:
             raise self.error
+        if self._refused:
+            raise next(iter(self._refused.values()))
 
 
 class Receipt(msgspec.Struct, eq=False, gc=False):
@@ -64,7 +104,10 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
     _seat: int
 
     def __await__(self) -> Generator[Any, Any, Receipt]:
-        yield from self._flight.arrival().__await__()
+        if not self._flight.arrived:
+            yield from self._flight.landing().__await__()
+        if (error := self._flight.failure(self._seat)) is not None:
+            raise error
         return self
 
     @property
@@ -81,18 +124,22 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
     @property
     def sequenced(self) -> bool:
         """Whether it has its place in the order."""
+        if self._flight.stamps is not None:
+            return self._seat in self._flight.stamps
         return self._flight.arrived and self._place is not None
 
     @property
     def stamp(self) -> dict[str, int]:
         """Its stamp; empty while it is under way, and for topics that nobody wants ordered."""
+        if self._flight.stamps is not None:
+            return dict(self._flight.stamps.get(self._seat, {}))
         run, place = self._flight.run, self._place
         return {} if run is None or place is None else dict(run.entries(place))
 
     @property
     def has_failed(self) -> bool:
         """Whether it will never have one."""
-        return self._flight.error is not None
+        return self._flight.failure(self._seat) is not None
 
     def alone(self) -> Receipt:
         """The same receipt of an arrived event, without payload and fellow passengers: cheap to remember."""

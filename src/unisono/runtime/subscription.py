@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
-from unisono.engines.fifo import FifoSubscriber
-from unisono.engines.inputs import TICK, Input, Notified, Received
-from unisono.engines.topic_managers.colocated import ColocatedSubscriber
-from unisono.ens.port import Interest
+from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError
 from unisono.model.event import Event
-from unisono.model.frames import (
-    Batch,
-    EpochNotice,
-    Heartbeat,
-    Message,
-    Notification,
-    Publication,
-    Run,
-    Stamped,
-)
+from unisono.model.frames import Publication
 from unisono.model.ids import is_pattern, matches
 from unisono.runtime.lane import Lane
-from unisono.runtime.options import Options, check_fewer, check_more, check_topics
-from unisono.runtime.receipts import Flight
-from unisono.runtime.timer import EngineTimer
+from unisono.runtime.options import Options
 
 if TYPE_CHECKING:
-    from unisono.runtime.hub import Hub
+    from unisono.runtime.exchange import Exchange
     from unisono.runtime.recorder import Recorder
 
-log = logging.getLogger("unisono")
 
-
-class Subscription(Lane):
+class Subscription(Lane, ABC):
     """Events of some topics, in the promised order: `async for event in subscription`."""
 
     def __init__(
         self,
-        hub: Hub,
+        exchange: Exchange,
         name: str,
         asked: frozenset[str],
         options: Options,
         recorder: Recorder | None,
     ) -> None:
-        super().__init__(hub, name, options, recorder)
+        super().__init__(exchange, name, options, recorder)
         self.asked = asked  # topics and patterns, as the application named them
         self.patterns = tuple(sorted(filter(is_pattern, asked)))
         self.topics: frozenset[str] = frozenset()  # those it holds now, also through patterns
@@ -58,11 +41,6 @@ class Subscription(Lane):
         self.rejected = 0  # frames that made no sense
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
-        self._settings = options.settings(hub.service.capabilities)
-        self._engine: ColocatedSubscriber | FifoSubscriber | None = None
-        self._timer: EngineTimer | None = None
-        self._interest: Interest | None = None
-        self._early: list[object] | None = []  # frames that came before the engine was ready
         self._changing = asyncio.Lock()
 
     # Opening and closing.
@@ -76,121 +54,80 @@ class Subscription(Lane):
     ) -> None:
         await self.close()
 
+    @abstractmethod
     async def open(self) -> None:
         """Start listening: every event sequenced from here on is owed."""
-        if self._closed:
-            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
-        if self._interest is not None:
-            return
-        if self.on_open is not None:
-            self.on_open(self)
-        self._early = []
-        # Listen first: what is sequenced between the two is held by the engine or older than its floor.
-        interest = await self._hub.service.subscribe(self.asked, self._notify)
-        try:
-            if self._closed:
-                raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
-            self._hub.admit(self)
-        except BaseException:
-            await self._hub.service.unsubscribe(interest)
-            raise
-        self._interest, self._opened = interest, True
-        if self.options.is_total:
-            self._engine = ColocatedSubscriber(self.name, {}, self._settings)
-        elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
-            self._engine = FifoSubscriber(self.name, frozenset(), self._settings)
-        if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
-            self._timer = EngineTimer(self._engine, self._tick)
-        self._join(self.asked.difference(self.patterns))
-        early, self._early = self._early or [], None
-        for frame in early:
-            self._notify(frame)
 
+    @abstractmethod
     async def close(self) -> None:
         """Stop listening; events not yet taken are discarded."""
-        if self._closed:
-            return
-        self._closed = True
-        self._end()
-        self._empty()
-        if self.on_close is not None:
-            self.on_close(self)
-        if self._interest is not None:
-            for topic in sorted(self.topics):
-                self._record(Kind.UNSUBSCRIBED, topic=topic)
-            await self._hub.service.unsubscribe(self._interest)
-
-    def _end(self) -> None:
-        """Owe and be owed nothing any more; what is queued stays for the application."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._hub.dismiss(self)
-        super()._end()
 
     @property
+    @abstractmethod
     def is_behind(self) -> bool:
         """Whether events that have been sequenced are still on their way to this subscription."""
-        if not isinstance(self._engine, ColocatedSubscriber) or self._error is not None or self._closed:
-            return False
-        reached, sequenced = self._engine.reached, self._hub.sequenced
-        return any(reached[topic] < sequenced(topic) for topic in self.topics)
 
     # Changing.
 
+    @abstractmethod
     async def add(self, *topics: str) -> None:
         """Listen to more topics or patterns: every event of them sequenced from here on is owed."""
-        more = check_topics(topics)
-        async with self._changing:
-            interest = self._listening()
-            check_more(self.name, self.asked, more)
-            await self._hub.service.change(interest, self.asked | more)
-            self._listening()  # it may have ended meanwhile
-            self._ask(self.asked | more)
-            self._join(more.difference(self.patterns, self.topics))
 
+    @abstractmethod
     async def remove(self, *topics: str) -> None:
         """Do not listen to some topics or patterns any more; what waits of them is discarded."""
-        fewer = check_topics(topics)
-        async with self._changing:
-            interest = self._listening()
-            check_fewer(self.name, self.asked, self.patterns, fewer)
-            self._ask(self.asked - fewer)
-            self._leave(frozenset(topic for topic in self.topics if not self.wants(topic)))
-            await self._hub.service.change(interest, self.asked)
-
-    def _listening(self) -> Interest:
-        """Where it listens; raises ClosedError if it does not."""
-        if self._error is not None:
-            raise ClosedError(f"subscription '{self.name}' has ended: {self._error}") from self._error
-        if self._closed:
-            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
-        if self._interest is None:
-            raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
-        return self._interest
-
-    def _ask(self, asked: frozenset[str]) -> None:
-        self.asked = asked
-        self.patterns = tuple(sorted(filter(is_pattern, asked)))
-        self._hub.watch(self)
 
     def wants(self, topic: str) -> bool:
         """Whether it asks for a topic, by its name or by a pattern."""
         return topic in self.asked or any(matches(pattern, topic) for pattern in self.patterns)
 
-    def meet(self, topics: frozenset[str], flight: Flight) -> None:
-        """Hold these topics that a pattern matches, before the first of their events in `flight` is numbered."""
-        self._join(topics, flight)
+    def _ask(self, asked: frozenset[str]) -> None:
+        self.asked = asked
+        self.patterns = tuple(sorted(filter(is_pattern, asked)))
 
-    def _join(self, topics: frozenset[str], flight: Flight | None = None) -> None:
-        """Hold more topics, all at once, between two events."""
-        floors = self._hub.join(self, topics)
-        self.topics |= topics
-        if isinstance(self._engine, ColocatedSubscriber):
-            for topic, floor in floors.items():
-                self._engine.admit(topic, floor)
-        elif self._engine is not None:
-            self._engine.admit(topics, self._hub.streams(topics, flight), self._hub.newest_life)
+    def _check_listening(self) -> None:
+        """Raise ClosedError unless it is open."""
+        if self._error is not None:
+            raise ClosedError(f"subscription '{self.name}' has ended: {self._error}") from self._error
+        if self._closed:
+            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
+        if not self._opened:
+            raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
+
+    def _check_may_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"subscription '{self.name}' is closed; make a new one")
+        if self.on_open is not None:
+            self.on_open(self)
+
+    # What its engine asks for.
+
+    def _do(self, effect: Effect) -> None:
+        """Carry out an effect that concerns the application."""
+        match effect:
+            case Deliver(events, in_order):
+                self._put([self._event(e.publication, e.entries, in_order) for e in events])
+            case Drop(event, reason):
+                self._dropped(event.publication, event.entries, reason)
+            case Lose(topic, numbers):
+                self.lost += len(numbers)
+                self._missed += len(numbers)
+                for number in numbers:
+                    self._record(Kind.LOST, topic=topic, number=number, reason="no ring holds it any more")
+            case Reject():
+                self.rejected += 1
+            case Fail(error):
+                self._fail(error)
+
+    def _event(
+        self, publication: Publication, entries: dict[str, int] | None = None, in_order: bool = True
+    ) -> Event[Any]:
+        stamp = entries if self.options.is_total else None
+        return Event(publication, stamp, 0, in_order, _type=self.options.type)
+
+    # Recording.
+
+    def _record_joined(self, floors: dict[str, int]) -> None:
         for topic, floor in floors.items():
             self._record(
                 Kind.SUBSCRIBED,
@@ -200,109 +137,6 @@ class Subscription(Lane):
                 on_gap=self.options.on_gap,
             )
 
-    def _leave(self, topics: frozenset[str]) -> None:
-        """Hold some topics no longer: let go of what waited for them, discard what waits of them."""
-        self.topics -= topics
+    def _record_left(self, topics: frozenset[str]) -> None:
         for topic in sorted(topics):
             self._record(Kind.UNSUBSCRIBED, topic=topic)
-        self._hub.leave(self, topics)
-        self._discard(lambda event: event.topic in topics)
-        if isinstance(self._engine, ColocatedSubscriber):
-            for topic in sorted(topics):
-                self._carry_out(self._engine.dismiss(topic))
-        elif self._engine is not None:
-            self._carry_out(self._engine.dismiss(topics))
-
-    # From the network.
-
-    def _notify(self, frame: object) -> None:
-        if self._error is not None or self._closed:
-            return
-        if self._early is not None:
-            self._early.append(frame)
-        elif self._engine is not None:
-            self._take_in(frame)
-        elif isinstance(frame, Batch):
-            everything = frame.by_topic.keys() <= self.topics
-            self._put(self._views(frame, None if everything else frame.places(self.topics)))
-        elif isinstance(frame, Publication):
-            if frame.topic in self.topics:
-                self._put([self._event(frame)])
-        elif isinstance(frame, Stamped):
-            if frame.topic in self.topics:
-                self._put([self._event(frame.publication, frame.entries)])
-        elif not isinstance(frame, Heartbeat | EpochNotice):
-            self.rejected += 1
-
-    def _take_in(self, frame: object) -> None:
-        """Let the engine have a frame, unless it cannot be one of ours."""
-        try:
-            is_ours = isinstance(frame, Notification) and not self._hub.is_invented(frame)
-        except Exception:  # it has the right name and the wrong insides
-            is_ours = False
-        if is_ours:
-            self._handle(Notified(frame))  # type: ignore[arg-type]
-        else:
-            self.rejected += 1
-
-    def _handle(self, input: Input) -> None:
-        """Let the engine take an input; one that makes it stumble is rejected like any other nonsense."""
-        assert self._engine is not None
-        try:
-            effects = self._engine.handle(input, asyncio.get_running_loop().time())
-        except Exception:
-            self.rejected += 1
-            log.exception("subscription '%s' could not make sense of %.200r", self.name, input)
-            return
-        self._carry_out(effects)
-
-    def receive(self, message: Message) -> None:
-        """A message from the managers for this subscription."""
-        if self._engine is not None and self._error is None and not self._closed:
-            self._handle(Received("", message))
-
-    def _tick(self) -> None:
-        if self._engine is not None and self._error is None and not self._closed:
-            self._handle(TICK)
-
-    def _carry_out(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case DeliverRun(run, places):
-                    self._put(self._views(run, places))
-                case Deliver(events, in_order):
-                    self._put([self._event(e.publication, e.entries, in_order) for e in events])
-                case Drop(event, reason):
-                    self._dropped(event.publication, event.entries, reason)
-                case Lose(topic, numbers):
-                    self.lost += len(numbers)
-                    self._missed += len(numbers)
-                    for number in numbers:
-                        self._record(
-                            Kind.LOST, topic=topic, number=number, reason="no ring holds it any more"
-                        )
-                case Send(_, message):
-                    self._hub.send(self.name, message)
-                case Reject():
-                    self.rejected += 1
-                case Fail(error):
-                    self._fail(error)
-        if self._timer is not None:
-            self._timer.reset()
-
-    # Views of events.
-
-    def _views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
-        """The events at these places; all subscriptions that want raw bytes share one view of a batch."""
-        type_, publications = self.options.type, batch.publications
-        source = batch if isinstance(batch, Run) else None
-        if type_ is Any and not self._missed:
-            return self._hub.views(batch, places)
-        chosen = range(len(publications)) if places is None else places
-        return [Event(publications[i], source, i, _type=type_) for i in chosen]
-
-    def _event(
-        self, publication: Publication, entries: dict[str, int] | None = None, in_order: bool = True
-    ) -> Event[Any]:
-        stamp = entries if self.options.is_total else None
-        return Event(publication, stamp, 0, in_order, _type=self.options.type)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-from unisono.engines.contract import Engine
+
+class Timed(Protocol):
+    """An engine, or an engine behind its links."""
+
+    def next_timer(self) -> float | None:
+        """When to hand in a Tick, or None for never."""
+        ...
 
 
 class EngineTimer:
@@ -13,7 +20,7 @@ class EngineTimer:
 
     __slots__ = ("_due", "_engine", "_handle", "_loop", "_tick")
 
-    def __init__(self, engine: Engine, tick: Callable[[], None]) -> None:
+    def __init__(self, engine: Timed, tick: Callable[[], None]) -> None:
         self._engine = engine
         self._tick = tick
         self._loop = asyncio.get_running_loop()

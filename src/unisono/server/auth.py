@@ -4,6 +4,7 @@ Subjects, each after the prefix (`u.`):
 
     e.<topic>                      stamped events              nodes publish, clients listen
     ctl                            each new control record     nodes publish, clients listen
+    beat                           signs of life of nodes      nodes publish, clients listen
     in.<node>.<client>.<part>      what a client asks          that client publishes, nodes listen
     out.<client>.<part>.<node>     what a node answers         nodes publish, that client listens
     u-lane.>  $KV.>                lanes, records (no prefix)  nodes only
@@ -64,7 +65,13 @@ def client_permissions(prefix: str, client: str) -> Permissions:
     """A client may ask nodes in its own name, hear events, and hear the answers that are meant for it."""
     return Permissions(
         (f"{prefix}in.*.{client}.*",),
-        (f"{prefix}e.>", f"{prefix}ctl", f"{prefix}out.{client}.>", f"_INBOX.{client}.>"),
+        (
+            f"{prefix}e.>",
+            f"{prefix}ctl",
+            f"{prefix}beat",
+            f"{prefix}out.{client}.>",
+            f"_INBOX.{client}.>",
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+"""Between processes: nodes, clients, and what travels between them on a broker."""

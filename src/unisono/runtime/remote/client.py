@@ -1,0 +1,371 @@
+"""A process that publishes and subscribes through nodes: what its bus and its subscriptions share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from unisono.engines.contract import Engine
+from unisono.engines.effects import Acknowledge, Effect, Fail, Refuse, Reject
+from unisono.engines.inputs import Controlled, Publish
+from unisono.engines.plan import Plan
+from unisono.engines.takeover.control import Control
+from unisono.engines.topic_managers.publisher import Publisher
+from unisono.ens.port import EventNotificationService, Interest
+from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
+from unisono.model.frames import Packet, Sequenced
+from unisono.model.ids import EventId
+from unisono.runtime.options import Options
+from unisono.runtime.receipts import Flight, Receipt
+from unisono.runtime.remote.host import CarryOut, Host
+from unisono.runtime.remote.post import Post
+from unisono.runtime.remote.subscription import RemoteSubscription
+from unisono.runtime.remote.wire import (
+    ASK,
+    BEATS,
+    CONTROL,
+    DESCRIBE,
+    check_name,
+    decode_beat,
+    decode_packets,
+    decode_told,
+    ends_of,
+    outbox_of,
+    part_of,
+    question,
+    to_node,
+)
+
+if TYPE_CHECKING:
+    from unisono.runtime.bus import Bus
+    from unisono.runtime.lane import Lane
+    from unisono.runtime.recorder import Recorder
+
+ASK_S = 0.5  # how often it is asked again
+UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
+IDS_MAX = 65536
+
+log = logging.getLogger("unisono")
+
+
+class Client:
+    """One bus and its subscriptions, on a service with nodes behind it."""
+
+    def __init__(self, service: EventNotificationService, name: str, patience_s: float) -> None:
+        self.name = check_name(name)
+        self.client = name.partition(".")[0]  # whom a server's permissions know
+        self.service = service
+        self.control: Control | None = None
+        self.world: int | None = None  # which the nodes were in when we met them
+        self.publishers: dict[Bus, None] = {}
+        self.subscriptions: dict[str, RemoteSubscription] = {}
+        self.full: dict[Lane, None] = {}  # subscriptions whose applications lag
+        self.rejected = 0
+        self.newest_life = max(time.time_ns(), 1)
+        self.post = Post(service)
+        self._patience_s = patience_s
+        self._error: UnisonoError | None = None
+        self._forbidden = ""
+        self._told_last = ""
+        self._parts = 0
+        self._hosts: dict[str, Host] = {}
+        self._interests: list[Interest] = []
+        self._known = asyncio.Event()
+        self._asking: asyncio.Task[None] | None = None
+        self._asks_for = 0  # the version it wants to know of
+        self._flights: dict[int, tuple[Flight, int]] = {}  # n -> where it sits
+        self._missing: dict[Flight, int] = {}  # how many of a flight have no place yet
+        self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
+        self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
+        self._parked: dict[Callable[[], None], None] = {}
+
+    # Opening and closing.
+
+    async def open(self) -> None:
+        """Find the nodes; ConnectionError if none answers, or if the broker does not let us ask."""
+        if hasattr(self.service, "on_trouble"):
+            self.service.on_trouble = self._trouble
+        subscribe = self.service.subscribe
+        self._interests = [
+            await subscribe(frozenset({outbox_of(self.client)}), self._arrived, with_topic=True),
+            await subscribe(frozenset({CONTROL}), self._told),
+            await subscribe(frozenset({BEATS}), self._beat),
+        ]
+        self._ask(1)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._known.wait()
+            if self._forbidden:
+                raise ConnectionError(
+                    f"the broker does not let us be '{self.name}': {self._forbidden}; where it asks for credentials, "
+                    "a bus is called like its user, or like its user and one more word (anna.7)"
+                )
+        except TimeoutError:
+            raise ConnectionError(
+                f"no unisono node answers within {self._patience_s:g} s; start one with `unisono node`, "
+                "or everything with `unisono up`"
+            ) from None
+        self._publisher = Publisher()
+        self._voice = self.host(self.name, self._publisher, self._carry_out)
+
+    def _trouble(self, error: UnisonoError) -> None:
+        """The broker has something to tell: what it forbids at first, it forbids for good."""
+        if self.control is None and "permissions violation" in str(error):
+            self._forbidden = str(error)
+            self._known.set()
+        elif str(error) != self._told_last:  # once is enough
+            log.warning("bus '%s': %s", self.name, error)
+        self._told_last = str(error)
+
+    def welcome(self, bus: Bus) -> int:
+        """The bus this is for; returns its incarnation."""
+        self.publishers[bus] = None
+        return self.newest_life
+
+    def close(self) -> None:
+        """Talk to nobody any more."""
+        for host in self._hosts.values():
+            host.close()
+        self._hosts.clear()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def part(self, bus: Bus) -> None:
+        """The bus is closed, and so are its subscriptions."""
+        self.publishers.pop(bus, None)
+        self.close()
+
+    # Hosts.
+
+    def host(self, address: str, engine: Engine, carry_out: CarryOut) -> Host:
+        """Give an engine an address, and let it know who sequences what."""
+        part = part_of(address)
+
+        def transmit(to: str, packet: Packet) -> None:
+            self.post.send(to_node(part, to), packet)
+
+        host = self._hosts[address] = Host(address, engine, self.newest_life, transmit, carry_out)
+        if self.control is not None:
+            host.handle(Controlled(self.control))
+        return host
+
+    def address(self, kind: str) -> str:
+        """An address that no other process, and no other life of this one, has."""
+        self._parts += 1
+        return f"{self.client}.{kind}{self._parts}-{self.newest_life:x}"
+
+    def detach(self, host: Host) -> None:
+        """Let it hear nothing any more."""
+        self._hosts.pop(host.address, None)
+        host.close()
+
+    def _arrived(self, topic: str, frame: bytes) -> None:
+        try:
+            address, node = ends_of(topic)
+            if address == f"{self.client}.{ASK}":
+                self._told(frame)
+                return
+            if address == f"{self.client}.{DESCRIBE}":
+                return  # somebody else listens to that
+            packets = decode_packets(frame)
+        except (FrameError, ValueError) as error:
+            self._reject(error)
+            return
+        host = self._hosts.get(address)
+        if host is None:
+            return  # it is for a subscription that has ended
+        for packet in packets:
+            if packet.to > self.newest_life:
+                self._end(
+                    ConfigError(f"another process is '{self.name}' now; give each bus a name of its own")
+                )
+                return
+            host.arrived(node, packet)
+
+    # The control record.
+
+    def _told(self, frame: bytes) -> None:
+        try:
+            world, control = decode_told(frame)
+        except FrameError as error:
+            self._reject(error)
+            return
+        if self.world is None:
+            self.world = world
+        if world != self.world:
+            self._end(
+                ForgottenError(
+                    "the nodes were restarted and have lost what they knew; connect again, and subscribe again"
+                )
+            )
+            return
+        if self.control is not None and control.version <= self.control.version:
+            return
+        self.control = control
+        self._known.set()
+        for host in list(self._hosts.values()):
+            host.handle(Controlled(control))
+
+    def _beat(self, frame: bytes) -> None:
+        try:
+            beat = decode_beat(frame)
+        except FrameError as error:
+            self._reject(error)
+            return
+        self._ask(beat.version if beat.world == self.world else self._asks_for + 1)
+
+    def _end(self, error: UnisonoError) -> None:
+        """Nothing that was promised can be kept."""
+        if self._error is None:
+            self._error = error
+            for subscription in list(self.subscriptions.values()):
+                subscription.end(self._error)
+            for flight in {flight: None for flight, _ in self._flights.values()}:
+                flight.crash(self._error)
+            self._flights.clear()
+            self.close()
+
+    def _ask(self, version: int) -> None:
+        """Ask until a control record of this version, or a newer one, is known."""
+        self._asks_for = max(self._asks_for, version)
+        is_asking = self._asking is not None and not self._asking.done()
+        if not is_asking and (self.control is None or self.control.version < self._asks_for):
+            self._asking = asyncio.create_task(self._ask_on(), name=f"{self.name} asks")
+
+    async def _ask_on(self) -> None:
+        if self.control is not None:
+            await asyncio.sleep(ASK_S / 10)  # the leader is about to tell everybody
+        while self.control is None or self.control.version < self._asks_for:
+            self.post.publish(question(self.client), b"?")
+            await asyncio.sleep(ASK_S)
+
+    def _reject(self, reason: object) -> None:
+        self.rejected += 1
+        log.debug("'%s' rejected a frame: %s", self.name, reason)
+
+    # Subscriptions.
+
+    def subscription(
+        self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
+    ) -> RemoteSubscription:
+        """A subscription, not open yet."""
+        return RemoteSubscription(self, name, asked, options, recorder)
+
+    def admit(self, subscription: RemoteSubscription) -> None:
+        """Take in a subscription."""
+        if subscription.name in self.subscriptions:
+            raise ConfigError(
+                f"a subscription named '{subscription.name}' is already open; choose another name"
+            )
+        self.subscriptions[subscription.name] = subscription
+
+    def dismiss(self, subscription: RemoteSubscription) -> None:
+        """A subscription has ended."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+
+    def is_held(self, topic: str) -> bool:
+        """Whether anybody may hold a topic: from here nobody can tell."""
+        return True
+
+    # Publishing.
+
+    def known(self, topic: str, id: str) -> Receipt | None:
+        """The receipt of an event that was published with this id before, if it is remembered."""
+        receipt = self._ids.get((topic, id))
+        return None if receipt is None or receipt.has_failed else receipt
+
+    def remember(self, topic: str, id: str, receipt: Receipt) -> None:
+        """Remember an id, so that a retry does not become a second event."""
+        self._ids[topic, id] = receipt
+        if len(self._ids) > IDS_MAX:
+            self._ids.popitem(last=False)
+
+    def depart(self, flight: Flight) -> None:
+        """Ask the nodes for the places of a flight's publications."""
+        if self._error is not None:
+            flight.crash(self._error)
+            return
+        for seat, publication in enumerate(flight.publications):
+            self._flights[publication.n] = (flight, seat)
+        self._missing[flight] = len(flight.publications)
+        flight.stamps = {}
+        self._voice.handle(Publish(flight.publications))
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Acknowledge(Sequenced(topic, id, _, entries)):
+                self.told[topic] = max(entries[topic], self.told.get(topic, 0))
+                self._acknowledged(id, entries)
+            case Refuse(id, error):
+                self._refused(id, error)
+            case Reject(error):
+                self._reject(error)
+            case Fail(error):
+                log.error("bus '%s': %s", self.name, error)
+
+    def _acknowledged(self, id: EventId, entries: dict[str, int]) -> None:
+        flight, seat = self._flights.pop(id.n, (None, 0))
+        if flight is not None:
+            assert flight.stamps is not None
+            flight.stamps[seat] = entries
+            self._seated(flight)
+
+    def _refused(self, id: EventId, error: Exception) -> None:
+        flight, seat = self._flights.pop(id.n, (None, 0))
+        if flight is not None:
+            flight.refuse(seat, error)
+            self._seated(flight)
+
+    def _seated(self, flight: Flight) -> None:
+        self._missing[flight] -= 1
+        if not self._missing[flight]:
+            del self._missing[flight]
+            flight.land(None)
+            for seat in flight.keyed:
+                receipt = Receipt(flight, seat)
+                if (receipt.topic, receipt.id) in self._ids:
+                    self._ids[receipt.topic, receipt.id] = receipt.alone()
+        if self._parked and not self.is_full:
+            parked, self._parked = self._parked, {}
+            for resume in parked:
+                asyncio.get_running_loop().call_soon(resume)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Events that have no place yet."""
+        return len(self._flights)
+
+    # Planning.
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the nodes."""
+        return None if self.control is None else self.control.plan
+
+    def apply_plan(self, plan: Plan) -> tuple[str, ...]:
+        """Nodes sequence the events of this bus."""
+        raise ConfigError("nodes sequence the events of this bus; load a plan with `unisono rank --apply`")
+
+    # Back-pressure.
+
+    @property
+    def is_full(self) -> bool:
+        """Whether publishers have to wait."""
+        return len(self._flights) >= UNDER_WAY_MAX
+
+    def park(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when there is room again."""
+        self._parked[resume] = None
+
+    def unpark(self, resume: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        self._parked.pop(resume, None)
+
+    def make_room(self, lane: Lane) -> None:
+        """A subscription is no longer full."""
+        self.full.pop(lane, None)

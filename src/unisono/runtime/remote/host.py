@@ -1,0 +1,102 @@
+"""One engine behind its links, at one address: inputs in, effects carried out in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from unisono.engines.contract import Engine
+from unisono.engines.effects import Effect
+from unisono.engines.inputs import TICK, Input
+from unisono.engines.links import Arrived, LinkEffect, Links, LinkSettings, Transmit
+from unisono.model.frames import Packet
+from unisono.runtime.timer import EngineTimer
+
+CarryOut: TypeAlias = Callable[[Effect], Awaitable[object] | None]
+"""Does what an effect says; what comes after it waits for what is returned."""
+
+# A broker's connection loses nothing while it stands: what is repeated early would only be in the way.
+LINKS = LinkSettings(retry_s=0.5, retry_s_max=5.0)
+
+log = logging.getLogger("unisono")
+
+
+class Host:
+    """Drives one engine."""
+
+    def __init__(
+        self,
+        address: str,
+        engine: Engine,
+        life: int,
+        transmit: Callable[[str, Packet], None],
+        carry_out: CarryOut,
+    ) -> None:
+        self.address = address
+        self.links = Links(engine, LINKS, life)
+        self.stumbles = 0  # inputs that made the engine raise
+        self._transmit = transmit
+        self._carry_out = carry_out
+        self._loop = asyncio.get_running_loop()
+        self._timer = EngineTimer(self.links, self._tick)
+        self._effects: deque[LinkEffect] = deque()
+        self._working = False
+        self._waits_for: asyncio.Future[object] | None = None
+        self._closed = False
+
+    def handle(self, input: Input | Arrived) -> None:
+        """Let the engine take an input, and carry out what follows."""
+        if self._closed:
+            return
+        try:
+            self._effects.extend(self.links.handle(input, self._loop.time()))
+        except Exception:
+            self.stumbles += 1
+            log.exception("'%s' could not make sense of %.300r", self.address, input)
+        self._work()
+        if not self._closed:
+            self._timer.reset()
+
+    def arrived(self, source: str, packet: Packet) -> None:
+        """The network brought a packet."""
+        self.handle(Arrived(source, packet))
+
+    def close(self) -> None:
+        """Do nothing any more."""
+        self._closed = True
+        self._timer.cancel()
+        self._effects.clear()
+        if self._waits_for is not None:
+            self._waits_for.cancel()
+
+    def _tick(self) -> None:
+        self.handle(TICK)
+
+    def _work(self) -> None:
+        if self._working:
+            return
+        self._working = True
+        try:
+            while self._effects and self._waits_for is None:
+                effect = self._effects.popleft()
+                if isinstance(effect, Transmit):
+                    self._transmit(effect.to, effect.packet)
+                    continue
+                pending = self._carry_out(effect)
+                if pending is not None:
+                    self._waits_for = asyncio.ensure_future(pending)
+                    self._waits_for.add_done_callback(self._go_on)
+        finally:
+            self._working = False
+
+    def _go_on(self, done: asyncio.Future[object]) -> None:
+        self._waits_for = None
+        if self._closed or done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            log.error("'%s': %s: %s", self.address, type(error).__name__, error)
+        self._work()

@@ -1,0 +1,156 @@
+"""Carries out what a node asks of the store that all nodes share, and hands back the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from unisono.engines.effects import Append, Decide, Effect, Look, Read, Truncate
+from unisono.engines.inputs import Appended, Controlled, Input, ReadBack
+from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.wire import decode_control, encode_control
+from unisono.ens.store import Store, Watch
+from unisono.model.codec import decode_record, encode_record
+from unisono.model.errors import FrameError, UnisonoError
+from unisono.model.lanes import LaneRecord, SealRecord
+
+KEY = "control"
+WORLD = "world"
+TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
+NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
+
+log = logging.getLogger("unisono")
+
+
+class Keeper:
+    """One node's way to the store."""
+
+    def __init__(self, store: Store, answer: Callable[[Input], None]) -> None:
+        self.control: Control | None = None  # the newest that was seen
+        self.world = 0  # what everything in the store is of: one that was lost and made anew is another
+        self.troubles = 0
+        self._store = store
+        self._answer = answer
+        self._watch: Watch | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, first: Control) -> Control:
+        """Find the control record, or be the first to write one."""
+        if await self._store.look(WORLD) is None:
+            await self._store.decide(WORLD, secrets.token_bytes(6), 0)
+        if await self._store.look(KEY) is None:
+            await self._store.decide(KEY, encode_control(first), 0)
+        self.world = int.from_bytes((await self._store.look(WORLD) or (0, b""))[1])
+        self.control = await self.look()
+        return self.control
+
+    async def watch(self) -> None:
+        """Tell of every change from now on, and of the record as it is now."""
+        self._watch = await self._store.watch(KEY, self._changed)
+        await self._look()
+
+    async def look(self) -> Control:
+        """The control record as it is now."""
+        found = await self._store.look(KEY)
+        if found is None:
+            raise ConnectionError("the store has lost the control record; look at the broker's log")
+        return decode_control(found[1])
+
+    async def close(self) -> None:
+        """Ask nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._watch is not None:
+            await self._watch.close()
+        await self._store.close()
+
+    def carry_out(self, effect: Effect) -> bool:
+        """Do what an effect asks of the store; False if it asks nothing of it."""
+        match effect:
+            case Append(lane, record, expected):
+                self._append(lane, record, expected)
+            case Read(lane):
+                self._begin(self._read(lane))
+            case Decide(control):
+                self._begin(self._decide(control))
+            case Look():
+                self._begin(self._look())
+            case Truncate(lane, up_to):
+                self._begin(self._store.truncate(lane, up_to))
+            case _:
+                return False
+        return True
+
+    # Lanes.
+
+    def _append(self, lane: str, record: LaneRecord, expected: int | None) -> None:
+        try:
+            stored = self._store.append(lane, encode_record(record), expected)
+        except TROUBLES as error:
+            self._trouble(error)
+            return
+        stored.add_done_callback(lambda done: self._appended(lane, record, done))
+
+    def _appended(self, lane: str, record: LaneRecord, done: asyncio.Future[int | None]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._answer(Appended(lane, record, done.result()))
+        else:
+            self._trouble(error)  # stored or not: the writer will look for itself
+
+    async def _read(self, lane: str) -> None:
+        kept, tail = await self._store.read(lane)
+        records: list[LaneRecord] = []
+        for sequence, data in kept:
+            try:
+                records.append(decode_record(data))
+            except FrameError as error:
+                log.error("lane '%s' holds something foreign at %d: %s", lane, sequence, error)
+                records.append(NOTHING)
+        self._answer(ReadBack(lane, tuple(records), tail))
+
+    # The control record.
+
+    async def _decide(self, control: Control) -> None:
+        found = await self._store.look(KEY)
+        if found is not None and decode_control(found[1]).version == control.version - 1:
+            await self._store.decide(KEY, encode_control(control), found[0])
+        await self._look()
+
+    async def _look(self) -> None:
+        self._learn(await self.look())
+
+    def _changed(self, revision: int, value: bytes) -> None:
+        try:
+            self._learn(decode_control(value))
+        except FrameError as error:
+            log.error("the control record at revision %d is not one: %s", revision, error)
+
+    def _learn(self, control: Control) -> None:
+        if self.control is None or control.version > self.control.version:
+            self.control = control
+        self._answer(Controlled(control))
+
+    # Troubles.
+
+    def _begin(self, request: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(request)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._trouble(error)
+
+    def _trouble(self, error: BaseException) -> None:
+        self.troubles += 1
+        if isinstance(error, TROUBLES):
+            log.warning("the store: %s", error)
+        else:
+            log.error("the store: %r", error, exc_info=error)

@@ -1,0 +1,258 @@
+"""A node: a process that hosts a sequencer's engine, between the service, the store, and the other nodes.
+
+It knows nothing of which sequencer it hosts: messages go in by links, notifications and records come out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from unisono.engines.effects import Announce, Effect, Fail, Reject
+from unisono.engines.inputs import Controlled, Input, Received, Suspected
+from unisono.engines.plan import Plan
+from unisono.engines.takeover.control import Control, first_control
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.describing import describe
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.ens.port import EventNotificationService, Interest
+from unisono.ens.store import open_store
+from unisono.model.errors import ConfigError, FrameError, UnisonoError
+from unisono.model.frames import EpochNotice, Heartbeat, Packet, Stamped
+from unisono.runtime.remote.beats import Beats
+from unisono.runtime.remote.door import OPERATOR, refusal
+from unisono.runtime.remote.host import Host
+from unisono.runtime.remote.keeper import Keeper
+from unisono.runtime.remote.post import Post
+from unisono.runtime.remote.wire import (
+    ASK,
+    BEATS,
+    CONTROL,
+    DESCRIBE,
+    Beat,
+    between_nodes,
+    check_word,
+    decode_beat,
+    decode_packets,
+    decode_replan,
+    encode,
+    encode_told,
+    inbox_of,
+    inbox_of_all,
+    source_of,
+    to_client,
+)
+
+log = logging.getLogger("unisono")
+
+
+class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Every bound and every choice of a node process, by name."""
+
+    beat_s: float = 0.25
+    suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
+    node: NodeSettings = NodeSettings(plan="forest")
+    managers: ManagerSettings = ManagerSettings(ring_events=16384)
+
+
+DEFAULTS = NodeOptions()
+EMPTY = Plan(rank=(), parent={}, group={}, epoch=0)  # what the first node begins with
+
+
+class Node:
+    """One life of one node: `async with Node(service, "n1") as node: await node.run()`."""
+
+    def __init__(self, service: EventNotificationService, name: str, options: NodeOptions = DEFAULTS) -> None:
+        self.name = check_word("node", name)
+        self.options = options
+        self.rejected = 0  # frames and messages that made no sense, or were not theirs to send
+        self.life = time.time_ns()
+        self._service = service
+        self._beats = Beats(name, options.beat_s, options.suspect_s)
+        self._stop = asyncio.Event()
+        self._error: UnisonoError | None = None
+        self._serving = asyncio.Event()
+        self._nodes = {self.name}  # names that are known to be nodes
+        self._published = 0  # the version of the control record that clients were told last
+        self._interests: list[Interest] = []
+        self._beating: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._service.connect()
+        self._post = Post(self._service)
+        try:
+            store = await open_store(self._service)
+            self._keeper = Keeper(store, self._handle)
+            control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
+            self.engine = ManagerNode(
+                self.name, self.options.node, self.options.managers, restarted=self.name in control.nodes
+            )
+            self._host = Host(self.name, self.engine, self.life, self._transmit, self._carry_out)
+            subscribe = self._service.subscribe
+            self._interests = [
+                await subscribe(frozenset({inbox_of(self.name)}), self._packets, with_topic=True),
+                await subscribe(frozenset({inbox_of_all()}), self._asked, with_topic=True),
+                await subscribe(frozenset({BEATS}), self._beat),
+            ]
+            await self._keeper.watch()
+            self._beating = asyncio.create_task(self._beat_on(), name=f"{self.name} beats")
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Serve nobody any more."""
+        self._stop.set()
+        if self._beating is not None:
+            self._beating.cancel()
+        if hasattr(self, "_host"):
+            self._host.close()
+        if hasattr(self, "_keeper"):
+            await self._keeper.close()
+        await self._service.close()
+
+    def stop(self) -> None:
+        """Make `run` return."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until `stop` is called; raises what made it impossible to go on."""
+        await self._stop.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def ready(self) -> None:
+        """Return when this node takes part in an epoch."""
+        await self._serving.wait()
+
+    @property
+    def control(self) -> Control | None:
+        """The newest control record that was seen."""
+        return self._keeper.control
+
+    # What comes in.
+
+    def _handle(self, input: Input) -> None:
+        self._host.handle(input)
+        if isinstance(input, Controlled):
+            self._tell_clients()
+        self._note_serving()
+
+    def _note_serving(self) -> None:
+        control = self.control
+        if control is None or control.state != "active" or self.name not in control.live:
+            return
+        if self.engine.epoch == control.epoch:
+            self._serving.set()
+
+    def _packets(self, topic: str, frame: bytes) -> None:
+        try:
+            source, is_node = source_of(topic)
+            if source == OPERATOR:
+                self._host.handle(Received(self.name, decode_replan(frame)))
+                return
+            packets = decode_packets(frame)
+        except (FrameError, ValueError) as error:
+            self._reject(topic, error)
+            return
+        if is_node:
+            self._nodes.add(source)
+        for packet in packets:
+            reason = None if is_node else refusal(source, packet.message, self._nodes)
+            if reason is None:
+                self._host.arrived(source, packet)
+            else:
+                self._reject(topic, reason)
+        self._note_serving()
+
+    def _transmit(self, to: str, packet: Packet) -> None:
+        is_node = to in self._nodes or (self.control is not None and to in self.control.nodes)
+        self._post.send(between_nodes(self.name, to) if is_node else to_client(to, self.name), packet)
+
+    def _asked(self, topic: str, frame: bytes) -> None:
+        """Somebody asks whoever is there."""
+        _, _, client, part = topic.split(".")
+        control = self.control
+        if part == ASK and control is not None:
+            answer = encode_told(self._keeper.world, control)
+        elif part == DESCRIBE:
+            answer = encode(describe(self.engine))
+        else:
+            self._reject(topic, "nobody knows what to answer")
+            return
+        self._post.publish(to_client(f"{client}.{part}", self.name), answer)
+
+    def _beat(self, frame: bytes) -> None:
+        try:
+            beat = decode_beat(frame)
+        except FrameError as error:
+            self._reject(BEATS, error)
+            return
+        if beat.node == self.name and beat.life > self.life:
+            self._give_up(f"another process is node '{self.name}' now; give each node a name of its own")
+        elif beat.world != self._keeper.world and beat.life < self.life:
+            self._give_up(
+                f"node '{beat.node}' serves here, and this transport has no store that nodes could share: "
+                "run one node, or use nats:// or redis://"
+            )
+        else:
+            self._beats.heard(beat.node, asyncio.get_running_loop().time())
+
+    def _give_up(self, reason: str) -> None:
+        if self._error is None:
+            self._error = ConfigError(reason)
+            self._stop.set()
+
+    def _reject(self, where: str, reason: object) -> None:
+        self.rejected += 1
+        log.debug("'%s' rejected a frame on %s: %s", self.name, where, reason)
+
+    # What goes out.
+
+    def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
+        if self._keeper.carry_out(effect):
+            return None
+        match effect:
+            case Announce(topics, (Stamped() | Heartbeat() | EpochNotice()) as note):
+                for topic in topics:
+                    self._post.announce(topic, note)
+            case Reject(error):
+                self._reject("the engine", error)
+            case Fail(error):
+                log.error("'%s': %s", self.name, error)
+        return None
+
+    def _tell_clients(self) -> None:
+        """The leader tells everybody who listens when the control record has changed."""
+        control = self.control
+        if control is None or control.version <= self._published:
+            return
+        self._published = control.version
+        if control.leader == self.name:
+            self._post.publish(CONTROL, encode_told(self._keeper.world, control))
+
+    # Signs of life.
+
+    async def _beat_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            control = self.control
+            version = 0 if control is None else control.version
+            self._post.publish(BEATS, encode(Beat(self.name, self.life, self._keeper.world, version)))
+            if control is not None:
+                for suspect in self._beats.suspects(control.live, loop.time()):
+                    self._host.handle(Suspected(suspect))
+            await asyncio.sleep(self.options.beat_s)

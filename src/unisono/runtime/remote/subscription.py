@@ -1,0 +1,210 @@
+"""A subscription whose events are sequenced by nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from unisono.engines.effects import Admit, Effect, Ignore, Listen
+from unisono.engines.inputs import Change, Notified
+from unisono.engines.topic_managers.member import Member
+from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.ens.port import Interest
+from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
+from unisono.model.frames import Stamped
+from unisono.runtime.options import Options, check_fewer, check_more, check_topics
+from unisono.runtime.remote.host import Host
+from unisono.runtime.remote.wire import Note, decode_notes, events_on
+from unisono.runtime.subscription import Subscription
+
+if TYPE_CHECKING:
+    from unisono.runtime.recorder import Recorder
+    from unisono.runtime.remote.client import Client
+
+JOIN_S = 1.0  # a join without an answer is sent again after this
+CHANGE_S = 30.0  # joining takes at most so long
+
+
+class RemoteSubscription(Subscription):
+    """Events of some topics, in the order that nodes give them."""
+
+    def __init__(
+        self, client: Client, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
+    ) -> None:
+        super().__init__(client, name, asked, options, recorder)
+        self.deferred = 0  # frames that were not taken while the application lagged; they are asked for again
+        self._client = client
+        self._interest: Interest | None = None
+        self._wanted: frozenset[str] = frozenset()  # at the service
+        self._member: Member | None = None
+        self._host: Host | None = None
+        self._settled: asyncio.Future[None] | None = None
+
+    # Opening and closing.
+
+    async def open(self) -> None:
+        """Start listening; returns when every event sequenced from here on is owed."""
+        if self._opened and not self._closed:
+            return
+        self._check_may_open()
+        self._client.admit(self)
+        self._opened = True
+        try:
+            if self.options.order == "none":
+                await self._listen(self.asked)
+                self.topics = self.asked
+                self._record_joined(dict.fromkeys(self.asked.difference(self.patterns), 0))
+                return
+            self._member = Member(
+                self._client.address("sub"),
+                SubscriberSettings(
+                    self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True
+                ),
+                weight=self.options.weight,
+                join_s=JOIN_S,
+            )
+            self._host = self._client.host(self._member.name, self._member, self._carry_out)
+            await self._change(Change(tuple(sorted(self.asked))))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop listening; events not yet taken are discarded."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._opened:
+            self._record_left(self.topics)
+        self._end()
+        self._empty()
+        if self.on_close is not None:
+            self.on_close(self)
+        interest, self._interest = self._interest, None
+        if interest is not None:
+            await self._client.service.unsubscribe(interest)
+
+    def _end(self) -> None:
+        if self._host is not None:
+            self._client.detach(self._host)
+        self._client.dismiss(self)
+        super()._end()
+
+    def end(self, error: UnisonoError) -> None:
+        """Nothing that was promised can be kept."""
+        self._fail(error)
+        self._look_settled()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether events of this bus that have their places are still on their way to it."""
+        if self._member is None or self._error is not None or self._closed:
+            return False
+        told = self._client.told
+        return any(reached < told.get(topic, 0) for topic, reached in self._member.inner.reached.items())
+
+    # Changing.
+
+    async def add(self, *topics: str) -> None:
+        """Listen to more topics or patterns; returns when every event of them from here on is owed."""
+        more = check_topics(topics)
+        async with self._changing:
+            self._check_listening()
+            check_more(self.name, self.asked, more)
+            self._ask(self.asked | more)
+            await self._change(Change(tuple(sorted(more))))
+
+    async def remove(self, *topics: str) -> None:
+        """Do not listen to some topics or patterns any more; what waits of them is discarded."""
+        fewer = check_topics(topics)
+        async with self._changing:
+            self._check_listening()
+            check_fewer(self.name, self.asked, self.patterns, fewer)
+            self._ask(self.asked - fewer)
+            gone = frozenset(topic for topic in self.topics if not self.wants(topic))
+            self.topics -= gone
+            self._record_left(gone)
+            self._discard(lambda event: event.topic in gone)
+            await self._change(Change((), tuple(sorted(fewer))))
+
+    async def _change(self, change: Change) -> None:
+        """Let the member have it, and wait until the nodes have it too."""
+        if self._host is None or self._member is None:
+            await self._listen(self.asked)
+            self.topics = self.asked
+            return
+        self._host.handle(change)
+        try:
+            async with asyncio.timeout(CHANGE_S):
+                while self._is_joining and self._error is None and not self._closed:
+                    self._settled = asyncio.get_running_loop().create_future()
+                    await self._settled
+        except TimeoutError:
+            raise UnconfirmedError(
+                f"subscription '{self.name}' has not been confirmed by the nodes within {CHANGE_S:g} s; "
+                "look at `unisono topics` and the nodes' logs"
+            ) from None
+        if self._error is not None:
+            raise self._error
+        if self._closed:
+            raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
+
+    # Effects.
+
+    def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
+        match effect:
+            case Listen(topics):
+                return self._listen(self._wanted.union(topics))
+            case Ignore(topics):
+                return self._listen(self._wanted.difference(topics))
+            case Admit(floors):
+                self.topics |= floors.keys()
+                self._record_joined(floors)
+            case _:
+                self._do(effect)
+        self._look_settled()
+        return None
+
+    @property
+    def _is_joining(self) -> bool:
+        member = self._member
+        return member is not None and bool(member.new or member.later or member.inner.hoped)
+
+    def _look_settled(self) -> None:
+        if self._settled is None or self._settled.done():
+            return
+        if not self._is_joining or self._error is not None or self._closed:
+            self._settled.set_result(None)
+
+    async def _listen(self, topics: frozenset[str]) -> None:
+        self._wanted = topics
+        names = frozenset(map(events_on, topics))
+        if self._interest is None:
+            self._interest = await self._client.service.subscribe(names, self._notify)
+        else:
+            await self._client.service.change(self._interest, names)
+
+    # From the network.
+
+    def _notify(self, frame: object) -> None:
+        if self._error is not None or self._closed:
+            return
+        try:
+            assert isinstance(frame, bytes)
+            notes = decode_notes(frame)
+        except (FrameError, AssertionError):
+            self.rejected += 1
+            return
+        if self in self._client.full and self.options.slow == "wait":
+            self.deferred += 1  # the engine will see the gap, and ask
+            return
+        for note in notes:
+            self._take_note(note)
+
+    def _take_note(self, note: Note) -> None:
+        if self._host is not None:
+            self._host.handle(Notified(note))
+            self._look_settled()
+        elif isinstance(note, Stamped) and self.wants(note.topic):
+            self._put([self._event(note.publication, note.entries)])

@@ -12,7 +12,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh $(VENV)
 	@touch $@
 
-demo: setup      ## the problem and the cure side by side, then the Spark audit of what was delivered
+demo: setup      ## the problem and the cure, real processes on a bundled broker, the Spark audit of what they did
 	@rm -rf out/demo && mkdir -p out/demo
 	@$(BIN)/unisono demo --journal out/demo/journal
 	@$(BIN)/unisono pipeline audit --journal out/demo/journal --json > out/demo/audit.json

@@ -2,8 +2,9 @@
 
 The set-up of figure 21 of paper 000: on a bare bus each detector hears its own order and finds its own
 patterns; with unisono both find the same ones. A wanderer comes late and moves from topic to topic while events
-flow; what it hears must be in the same order too. Everything happens in this process, on a service that delays
-each notification by a random time of its own.
+flow; what it hears must be in the same order too. This first act happens in one process, on a service that delays
+each notification by a random time of its own. The second act is in demo_processes.py: real processes, a real broker,
+a real kill -9.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from unisono import Bus, Subscription, connect
+from unisono.cli.demo_processes import Outcome as Act
+from unisono.cli.demo_processes import play
 from unisono.cli.output import Json, finish, people, print_json
 from unisono.cli.patterns import PATTERN, agreement, find_patterns, same_order
 from unisono.history import Kind, Outcome, Record, Verdict, judge
@@ -192,28 +195,40 @@ class Scene:
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long to publish.")] = 8.0,
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="How long the first act publishes.")] = 5.0,
     rate: Annotated[float, typer.Option(min=0.1, max=500, help="Events per second and publisher.")] = 12.0,
     jitter_ms: Annotated[
         float, typer.Option(min=0, max=5000, help="Largest delay of a notification.")
     ] = 15.0,
     seed: Annotated[int, typer.Option(help="Decides letters and delays.")] = 7,
+    events: Annotated[
+        int, typer.Option(min=3, max=100_000, help="Events of each publisher in the second act.")
+    ] = 600,
+    processes: Annotated[
+        bool, typer.Option("--processes/--no-processes", help="Play the second act: real processes on NATS.")
+    ] = True,
     journal: Annotated[
-        Path | None, typer.Option(help="Keep what unisono delivered as a journal in this folder.")
+        Path | None, typer.Option(help="Keep what the real processes did as a journal in this folder.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """The problem and the cure side by side: do two subscribers see the same patterns?"""
+    """The problem and the cure side by side; then real processes on a real broker, and one is killed."""
+    if journal is not None and not processes:
+        raise ConfigError("--journal keeps what the real processes did; leave out --no-processes")
     scene = Scene(seconds, rate, jitter_ms, seed)
     with Live(console=people, refresh_per_second=8, transient=True) as live:
         asyncio.run(scene.play(lambda: live.update(_table(scene))))
-    if journal is not None:
-        _keep(scene.ordered_history, journal)
     bare, ordered = scene.verdicts()
     exact = scene.ordered[-1]
     complete = len(exact.delays_ms) == 2 * scene.published
     agreed = exact.agreement == 1.0 and all(way.wanderer_agreement == 1.0 for way in scene.ordered)
     held = agreed and ordered.outcome is Outcome.HELD and complete
+    if not json:
+        people.print(_table(scene))
+        people.print(f"bare bus: [red]{bare.outcome}[/]: {escape(bare.explanation)}")
+        colour = "green" if held else "bold red"
+        people.print(f"unisono:  [{colour}]{ordered.outcome}[/]: {escape(ordered.explanation)}")
+    act = _play_processes(events - events % 3, journal, quiet=json) if processes else None
     if json:
         print_json(
             {
@@ -222,24 +237,29 @@ def demo(
                 "bare_order": bare.outcome,
                 "unisono_order": ordered.outcome,
                 "explanation": bare.explanation,
-                "held": held,
+                "processes": None if act is None else act.summary(),
+                "held": held and (act is None or act.held),
             }
         )
-    else:
-        people.print(_table(scene))
-        people.print(f"bare bus: [red]{bare.outcome}[/]: {escape(bare.explanation)}")
-        colour = "green" if held else "bold red"
-        people.print(f"unisono:  [{colour}]{ordered.outcome}[/]: {escape(ordered.explanation)}")
-    finish(held=held)
+    finish(held=held and (act is None or act.held))
 
 
-def _keep(history: list[Record], folder: Path) -> None:
-    """Write a history as a journal, for the pipeline; needs the extra `journal`."""
-    try:
-        from unisono.journal import write_records
-    except ImportError:
-        raise ConfigError("a journal needs the extra: pip install 'unisono[journal]'") from None
-    write_records(folder, history)
+def _play_processes(events: int, journal: Path | None, *, quiet: bool) -> Act:
+    """The second act."""
+    with people.status("…") as status:
+        act = play(events, journal, lambda what: status.update(f"real processes: {what}"))
+    if not quiet:
+        people.print(
+            f"\n[bold]real processes[/], {act.seconds:.0f} s: NATS, 2 nodes, 3 publishers, 4 subscribers of overlapping "
+            f"topics; {act.published:,} events; node {act.killed} killed with kill -9 half-way"
+        )
+        colour = "green" if act.held else "bold red"
+        complete = "nothing lost" if act.is_complete else "events are missing"
+        people.print(
+            f"pairs of subscribers that heard one order: [{colour}]{act.agreeing} of {act.pairs}[/], {complete}; "
+            f"two listeners to the bare broker disagreed {act.bare_swaps} times"
+        )
+    return act
 
 
 def _table(scene: Scene) -> Table:

@@ -188,7 +188,7 @@ def test_the_command_plans_and_rank_shows_it(synthetic, tmp_path):
     rates = [topic["rate"] for topic in shown["topics"]]
     assert rates == sorted(rates, reverse=True)
     assert load_plan(out).ranks == shown["ranks"]
-    checked = unisono_command("rank", "--apply", out, "--json")
+    checked = unisono_command("rank", out, "--json")
     assert checked.returncode == 0, checked.stderr
     assert json.loads(checked.stdout)["ranks"] == shown["ranks"]
 
@@ -201,9 +201,9 @@ def test_the_command_plans_and_rank_shows_it(synthetic, tmp_path):
         (("pipeline", "plan", "--journal", "x", "--capacity", "-1"), "--capacity"),
         (("pipeline", "plan", "--journal", "x", "--kind", "ring"), "--kind is"),
         (("pipeline", "plan", "--journal", "x", "--threshold", "0"), "--threshold"),
-        (("rank",), "name a plan"),
+        (("rank", "a.json", "--apply", "b.json"), "not both"),
+        (("rank", "--url", "memory://"), "lives inside one process"),
         (("rank", "--apply", "/none.json"), "cannot be read"),
-        (("rank", "--apply", "/none.json", "--url", "nats://x"), "nats:// takes no plans yet"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(arguments, message):

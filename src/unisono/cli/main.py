@@ -9,7 +9,21 @@ import typer
 from rich.markup import escape
 
 from unisono import __version__
-from unisono.cli import bench, bench_journal, bench_pipeline, demo, lab, pipeline, pipeline_plan, rank, up
+from unisono.cli import (
+    bench,
+    bench_journal,
+    bench_pipeline,
+    demo,
+    lab,
+    node,
+    pipeline,
+    pipeline_plan,
+    pub,
+    rank,
+    sub,
+    topics,
+    up,
+)
 from unisono.cli.output import BAD_INPUT, people
 from unisono.cli.settings import load
 from unisono.model.errors import UnisonoError
@@ -30,6 +44,11 @@ bench.app.command("journal")(bench_journal.journal)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)
+app.command("node")(node.node)
+app.command("pub")(pub.pub)
+app.command("sub")(sub.sub)
+app.command("topics")(topics.topics)
+app.command("groups")(topics.groups)
 app.command("up")(up.up)
 
 
@@ -54,7 +73,7 @@ def run() -> None:
     """The entry point: named errors become one line and exit code 2."""
     try:
         app()
-    except UnisonoError as error:
+    except (UnisonoError, ConnectionError) as error:
         people.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from unisono.cli.output import Json, people, print_json
+from unisono.cli.settings import Url, url_of
+from unisono.cli.topics import topics
+from unisono.engines.takeover.control import Control
 from unisono.model.errors import ConfigError
 from unisono.pipeline.plan_document import PlanDocument, load_plan
+from unisono.runtime.remote.admin import look, rerank
 
 SHOWN = 40
 
@@ -19,46 +24,55 @@ SHOWN = 40
 def rank(
     plan: Annotated[Path | None, typer.Argument(help="A plan to look at.")] = None,
     apply: Annotated[Path | None, typer.Option("--apply", help="A plan to check and load.")] = None,
-    url: Annotated[str, typer.Option(help="The system to load it into.")] = "memory://",
+    url: Url = None,
     json: Json = False,
 ) -> None:
-    """Show the ranks of a plan, or with --apply check it as the system would."""
-    if (plan is None) == (apply is None):
-        raise ConfigError(
-            "name a plan to look at, or one to load with --apply (made by 'unisono pipeline plan')"
-        )
-    if not url.startswith("memory://"):
-        scheme = url.partition("://")[0]
-        raise ConfigError(f"{scheme}:// takes no plans yet; only memory:// does, from inside its process")
+    """Show the ranks of the running system, or of a plan; with --apply load a plan into the running system."""
+    if plan is not None and apply is not None:
+        raise ConfigError("name a plan to look at, or one to load with --apply, not both")
+    if plan is None and apply is None:
+        topics(url=url, json=json)
+        return
     path = apply or plan
     assert path is not None
     document = load_plan(path)
-    where = None if apply is None else _where(apply)
+    where = url_of(url)
+    control = None
+    if apply is not None:
+        if where.startswith("memory://"):
+            raise ConfigError(
+                "a memory:// bus lives inside its own process, where no command reaches it; there, call "
+                "unisono.pipeline.plan_apply.apply_plan(bus, path); see docs/plan.md"
+            )
+        control = asyncio.run(_load(where, document))
     if json:
         print_json(
             {
                 "plan": str(path),
                 "valid": True,
-                "loaded": False,
-                "epoch": document.epoch,
+                "loaded": control is not None,
+                "epoch": document.epoch if control is None else control.epoch,
                 "ranks": document.ranks,
                 "groups": document.groups,
-                "note": where or "",
+                "owners": {} if control is None else dict(control.owner),
             }
         )
         return
     _show(document)
-    if where is not None:
-        people.print(f"[green]valid[/]: keeps C1, C2 and C3 over {len(document.topics):,} topics.")
-        people.print(escape(where))
+    if control is not None:
+        people.print(
+            f"[green]loaded[/]: epoch {control.epoch} began with these ranks, on {', '.join(control.live)}"
+        )
 
 
-def _where(path: Path) -> str:
-    """Why nothing was loaded: a memory bus cannot be reached from another process, and this one has none."""
-    return (
-        f"A memory:// bus lives inside its own process, where no command reaches it. There, call "
-        f'unisono.pipeline.plan_apply.apply_plan(bus, "{path}") while it runs; see docs/plan.md.'
-    )
+async def _load(url: str, document: PlanDocument) -> Control:
+    """Load ranks and owners; the hosts of the plan become the nodes there are, in their order."""
+    nodes = (await look(url)).control.live
+    hosts = sorted({row.host for row in document.topics})
+    named = dict(zip(hosts, hosts, strict=True)) if set(hosts) <= set(nodes) else {}
+    node_of = named or {host: nodes[i % len(nodes)] for i, host in enumerate(hosts)}
+    moves = {row.topic: node_of[row.host] for row in document.topics}
+    return await rerank(url, tuple(row.topic for row in document.topics), moves)
 
 
 def _show(document: PlanDocument) -> None:

@@ -26,7 +26,7 @@ from unisono.server import BundledServer, ServerSettings
 
 log = logging.getLogger("unisono.up")
 
-NODE_COMMAND = [sys.executable, "-m", "unisono", "node"]
+NODE_COMMAND = [sys.executable, "-m", "unisono", "node", "--json"]
 READY_S = 60.0  # for all nodes, from the server's start on
 NODES_STOP_S = 5.0
 SERVER_STOP_S = 3.5

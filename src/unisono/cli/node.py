@@ -1,0 +1,56 @@
+"""`unisono node`: a process that sequences topics."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from unisono.cli.output import Json, people
+from unisono.cli.settings import Url, url_of
+from unisono.ens.registry import open_service
+from unisono.runtime.remote.node import Node, NodeOptions
+
+READY_S = 30.0
+
+
+def node(
+    url: Url = None,
+    name: Annotated[str | None, typer.Option(help="Who it is; one word, unique.")] = None,
+    beat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 0.25,
+    suspect: Annotated[
+        float, typer.Option(help="Seconds of silence after which a node is taken for dead.")
+    ] = 2.0,
+    json: Json = False,
+) -> None:
+    """Sequence topics until stopped; several nodes on one broker share them."""
+    options = NodeOptions(beat_s=beat, suspect_s=suspect)
+    asyncio.run(_serve(url_of(url), name or f"n{secrets.token_hex(3)}", options, json=json))
+
+
+async def _serve(url: str, name: str, options: NodeOptions, *, json: bool) -> None:
+    async with Node(open_service(url), name, options) as node:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, node.stop)
+        serving = asyncio.create_task(node.run())
+        ready = asyncio.create_task(node.ready())
+        await asyncio.wait({serving, ready}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        if ready.done() and not serving.done():
+            if json:
+                sys.stdout.write(msgspec.json.encode({"ready": True, "node": name}).decode() + "\n")
+                sys.stdout.flush()
+            else:
+                people.print(f"node [bold]{name}[/] serves {url}")
+        elif not serving.done():
+            ready.cancel()
+            raise ConnectionError(
+                f"node '{name}' found no epoch to take part in within {READY_S:g} s; "
+                "see whether the other nodes and the broker are well"
+            )
+        await serving

@@ -1,0 +1,119 @@
+"""`unisono sub`: listen from the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import signal
+import sys
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.markup import escape
+
+import unisono
+from unisono.cli.output import Json, people
+from unisono.cli.settings import Url, url_of
+from unisono.model.event import Event
+from unisono.runtime.bus import Bus
+
+
+def sub(
+    topics: Annotated[list[str], typer.Argument(help="Topics and patterns (orders.*, orders.>).")],
+    url: Url = None,
+    order: Annotated[str, typer.Option(help="none, fifo, causal, total or total_causal.")] = "total",
+    on_gap: Annotated[str, typer.Option(help="wait, tag, skip or fail.")] = "wait",
+    buffer: Annotated[int, typer.Option(help="Events held before the oldest is let go (tag, skip).")] = 0,
+    max_hold: Annotated[float | None, typer.Option(help="Seconds an event is held at most.")] = None,
+    name: Annotated[str | None, typer.Option(help="Who listens.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
+    idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
+    journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
+    json: Json = False,
+) -> None:
+    """Print events in their order: one line each, until stopped."""
+    bus = unisono.connect(url_of(url), name=name, journal=journal)
+    options: dict[str, Any] = {"order": order, "on_gap": on_gap, "buffer": buffer, "max_hold": max_hold}
+    asyncio.run(_listen(bus, topics, options, count=count, idle=idle, json=json))
+
+
+async def _listen(
+    bus: Bus, topics: list[str], options: dict[str, Any], *, count: int | None, idle: float | None, json: bool
+) -> None:
+    async with bus, bus.subscribe(*topics, **options) as events:
+        task = asyncio.current_task()
+        assert task is not None
+        stopped = False
+
+        def stop() -> None:
+            nonlocal stopped
+            stopped = True
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+        if json:
+            _write(b'{"ready": true}')
+        else:
+            people.print(f"listening to {escape(', '.join(topics))}")
+        left = count
+        try:
+            while left is None or left > 0:
+                batch = await _next_batch(events, left, idle)
+                if not batch:
+                    return
+                for event in batch:
+                    _show(event, json=json)
+                sys.stdout.flush()
+                left = None if left is None else left - len(batch)
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
+            task.uncancel()
+
+
+async def _next_batch(events: Any, left: int | None, idle: float | None) -> list[Event[Any]]:
+    batches = events.batches(1024 if left is None else min(left, 1024))
+    try:
+        async with asyncio.timeout(idle):
+            async for batch in batches:
+                return batch  # type: ignore[no-any-return]
+    except TimeoutError:
+        pass
+    return []
+
+
+def _show(event: Event[Any], *, json: bool) -> None:
+    if not json:
+        late = "" if event.in_order else "  (out of order)"
+        people.print(f"{escape(event.topic)}  {escape(str(event.data))}{late}", soft_wrap=True)
+        return
+    line = {
+        "id": event.id,
+        "topic": event.topic,
+        "publisher": event.publisher,
+        "data": _plain(event.data),
+        "in_order": event.in_order,
+        "stamp": event.stamp,
+        "headers": event.headers,
+        "published_at": event.published_at,
+        "missed": event.missed,
+        "redelivered": event.redelivered,
+    }
+    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+
+
+def _plain(data: Any) -> Any:
+    """What JSON can say: bytes that are text as text, others as base64."""
+    if isinstance(data, bytes):
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(data).decode()}
+    return data
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()

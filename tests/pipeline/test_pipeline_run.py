@@ -154,14 +154,15 @@ def test_tables_killed_and_run_again_have_every_row_once(tmp_path: Path) -> None
     whole, journal, lake = tmp_path / "whole", tmp_path / "journal", tmp_path / "lake"
     made = synthesize(whole, 30_000, segment_rows=1000, **SHAPE)
     grow(journal, whole, 0.6)
-    process = start(journal, lake)
-    deadline = time.monotonic() + 400
-    while not list((lake / "warehouse" / "raw").glob("*.parquet")) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert process.poll() is None, "it ended before it could be killed"
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    for stage in ("raw", "facts"):
+        process = start(journal, lake)
+        deadline = time.monotonic() + 400
+        while not list((lake / "warehouse" / stage).glob("*.parquet")) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert process.poll() is None, "it ended before it could be killed"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     grow(journal, whole, 1.0)
     assert run(journal, lake).verdict == "held"
     assert table(lake, "raw", "select count(*), count(distinct (process, seq)) from {}") == [
@@ -174,4 +175,9 @@ def test_tables_killed_and_run_again_have_every_row_once(tmp_path: Path) -> None
         (made.deliveries,) * 2
     ]
     assert ("held",) in table(lake, "verdicts", "select verdict from {}")
+    planned = table(lake, "plan", "select topic, rank, rate from {} order by rank")
+    assert sorted(topic for topic, _, _ in planned) == [f"topic.{i}" for i in range(6)]
+    counts = table(lake, "raw", "select topic, count(*) from {} where kind = 'sequenced' group by all")
+    seconds = dict(counts)["topic.0"] / {topic: rate for topic, _, rate in planned}["topic.0"]
+    assert all(abs(count / seconds - {t: r for t, _, r in planned}[topic]) < 1e-3 for topic, count in counts)
     assert run(journal, lake).seconds_by_stage["tables"] < 5  # nothing new: Spark is not even started

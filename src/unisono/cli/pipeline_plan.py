@@ -244,11 +244,20 @@ def report(
     """One self-contained HTML page: verdicts, latency, overhead, popularity, overlaps, the plan."""
     with needs_spark():
         from unisono.pipeline.plan_document import load_plan
-        from unisono.pipeline.report import gather_facts, gather_lake_facts, load_audit, render, save_page
+        from unisono.pipeline.report import (
+            check_lake,
+            gather_facts,
+            gather_lake_facts,
+            load_audit,
+            render,
+            save_page,
+        )
         from unisono.pipeline.session import explained, is_heavy, open_session
 
     if (journal is None) == (lake is None):
         raise ConfigError("name either --journal DIR or --lake DIR, and not both")
+    if lake is not None:
+        check_lake(lake)
     judged = None if audit is None else load_audit(audit)
     planned = None if plan is None else load_plan(plan)
     with people.status("starting Spark") as status, explained("the report could not be made"):

@@ -1,4 +1,4 @@
-"""Runs the declarative pipeline of a lake: `spark-pipelines run`, with a catalog that outlives the run.
+"""Runs the declarative pipeline of a lake, with a catalog that outlives the run.
 
 Without a persistent catalog a second run does not know the tables of the first. The catalog is an embedded Derby
 inside the lake; like all of the lake it serves one run at a time.
@@ -21,13 +21,13 @@ from string import Template
 
 from unisono.model.errors import ConfigError
 from unisono.pipeline.lake import Lake
-from unisono.pipeline.session import advice, check_java, settings
+from unisono.pipeline.session import LOCAL, advice, check_java, settings
 
 PROJECT = Path(__file__).with_name("project")
 _DONE = re.compile(r"Flow \S*?(\w+)`? has COMPLETED")
 
 
-def prepare(lake: Lake, *, heavy: bool = True) -> Path:
+def prepare(lake: Lake, master: str = "local[*]", *, heavy: bool = True) -> Path:
     """Put the project into the lake with its folders named; returns the path of the spec."""
     shutil.rmtree(lake.project, ignore_errors=True)
     shutil.copytree(PROJECT, lake.project, ignore=shutil.ignore_patterns("__pycache__"))
@@ -42,6 +42,8 @@ def prepare(lake: Lake, *, heavy: bool = True) -> Path:
         "spark.sql.warehouse.dir": str(lake.warehouse),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={lake.folder / 'catalog'};create=true",
     }
+    if master.startswith("local"):
+        chosen |= LOCAL
     lines = [f"{key} {value}" for key, value in chosen.items()]
     (lake.conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     return spec
@@ -55,20 +57,28 @@ def _die_with_parent() -> None:
 
 
 def run_tables(
-    lake: Lake, remote: str = "", tell: Callable[[str], None] = lambda words: None, *, heavy: bool = True
+    lake: Lake,
+    *,
+    master: str = "local[*]",
+    remote: str = "",
+    tell: Callable[[str], None] = lambda words: None,
+    heavy: bool = True,
 ) -> None:
     """Bring all tables up to date; `heavy` where there is much to do."""
     check_java()
-    spec = prepare(lake, heavy=heavy)
-    # What `spark-pipelines run` runs, without the second Java that it starts only to start this.
-    command = [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", str(spec)]
+    spec = prepare(lake, master, heavy=heavy)
+    command = [sys.executable, "-m", "unisono.pipeline.tables", str(spec), master]
+    if remote:
+        command = [sys.executable, "-m", "pyspark.pipelines.cli", "run", "--spec", str(spec)]
     environment = {
         **os.environ,
         "SPARK_CONF_DIR": str(lake.conf),
         "PYSPARK_PYTHON": sys.executable,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
-    environment["SPARK_REMOTE"] = remote or "local[*]"
+    environment.pop("SPARK_REMOTE", None)
+    if remote:
+        environment["SPARK_REMOTE"] = remote
     last: deque[str] = deque(maxlen=200)
     with subprocess.Popen(
         command,

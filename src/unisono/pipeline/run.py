@@ -22,7 +22,7 @@ from unisono.pipeline.ingest import Ingested, here_if_little, ingest, new_work
 from unisono.pipeline.lake import Lake, replace_bytes, replace_table
 from unisono.pipeline.plan import make_plan
 from unisono.pipeline.segments import list_journal
-from unisono.pipeline.session import explained, open_session
+from unisono.pipeline.session import check_address, explained, open_session
 from unisono.pipeline.tasks import OnSpark, Tell
 
 THRESHOLD = 2  # subscribers that two topics must share to be ordered, in the lake's own plan
@@ -69,6 +69,7 @@ def run(
 ) -> Ran:
     """Bring a lake up to date with a journal."""
     check_input(journal, "certificate")
+    check_address(master, remote)
     place = Lake(lake).open()
     watch = _Watch()
     with place.locked(), explained(f"the lake '{lake}' could not be brought up to date"):
@@ -80,7 +81,8 @@ def run(
         watch.lap("planning")
         if not _is_done(place):
             told = partial(_tell_table, tell)
-            run_tables(place, remote, told, heavy=_rows_waiting(place, taken) > LIGHT_ROWS_MAX)
+            heavy = _rows_waiting(place, taken) > LIGHT_ROWS_MAX
+            run_tables(place, master=master, remote=remote, tell=told, heavy=heavy)
             _note_done(place)
         watch.lap("tables")
     return Ran(

@@ -39,6 +39,10 @@ SETTINGS = {
 }
 
 
+# Nobody else need reach a Spark that runs here alone.
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
 def is_heavy(source: Path | None) -> bool:
     """Whether a file or folder is so large that Java has much to do with it."""
     if source is None:
@@ -62,23 +66,17 @@ def open_session(master: str = "local[*]", remote: str = "", *, heavy: bool = Fa
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigError("the pipeline needs Spark; install it with: pip install 'unisono[spark]'") from None
+    check_address(master, remote)
     builder = SparkSession.builder.appName("unisono")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if remote:
-        if not remote.startswith("sc://"):
-            raise ConfigError(f"'{remote}' is no Spark Connect URL; it looks like sc://host:15002")
-        _reach(remote.removeprefix("sc://").split("/")[0].split(";")[0], 15002, remote)
         builder = builder.remote(remote)
     else:
-        _check_master(master)
         check_java()
+        chosen = settings(heavy=heavy) | (LOCAL if master.startswith("local") else {})
         builder = builder.master(master)
-        for key, value in settings(heavy=heavy).items():
+        for key, value in chosen.items():
             builder = builder.config(key, value)
-        if master.startswith("local"):
-            builder = builder.config("spark.driver.host", "127.0.0.1").config(
-                "spark.driver.bindAddress", "127.0.0.1"
-            )
     with explained(f"Spark did not start at '{remote or master}'"):
         return builder.getOrCreate()
 
@@ -133,10 +131,15 @@ def check_java() -> None:
         )
 
 
-def _check_master(master: str) -> None:
-    if not _MASTER.fullmatch(master):
+def check_address(master: str, remote: str) -> None:
+    """Refuse what no Spark can be at, and where none answers."""
+    if remote:
+        if not remote.startswith("sc://"):
+            raise ConfigError(f"'{remote}' is no Spark Connect URL; it looks like sc://host:15002")
+        _reach(remote.removeprefix("sc://").split("/")[0].split(";")[0], 15002, remote)
+    elif not _MASTER.fullmatch(master):
         raise ConfigError(f"'{master}' is no Spark master; use local[*], spark://host:7077, yarn or k8s://…")
-    if master.startswith("spark://"):
+    elif master.startswith("spark://"):
         _reach(master.removeprefix("spark://").split(",")[0], 7077, master)
 
 

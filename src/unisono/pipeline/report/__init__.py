@@ -5,7 +5,16 @@ HTML and SVG, and every chart has its numbers beside it in a table.
 """
 
 from unisono.pipeline.report.audit import AuditSummary, load_audit
-from unisono.pipeline.report.facts import Facts, gather_facts, gather_lake_facts
+from unisono.pipeline.report.facts import Facts, check_lake, gather_facts, gather_lake_facts
 from unisono.pipeline.report.page import render, save_page
 
-__all__ = ["AuditSummary", "Facts", "gather_facts", "gather_lake_facts", "load_audit", "render", "save_page"]
+__all__ = [
+    "AuditSummary",
+    "Facts",
+    "check_lake",
+    "gather_facts",
+    "gather_lake_facts",
+    "load_audit",
+    "render",
+    "save_page",
+]

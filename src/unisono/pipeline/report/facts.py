@@ -97,12 +97,18 @@ def gather_facts(spark: SparkSession, journal: Path) -> Facts:
     return _count(read_journal(spark, journal), str(journal), lives, refused)
 
 
+def check_lake(lake: Path) -> Lake:
+    """The lake, if it has tables."""
+    place = Lake(lake)
+    if not (place.warehouse / "raw").is_dir():
+        raise ConfigError(f"'{lake}' has no tables; make them with 'unisono pipeline run'")
+    return place
+
+
 def gather_lake_facts(spark: SparkSession, lake: Path) -> Facts:
     """The same from the tables of a lake; the journal is not needed any more."""
-    place = Lake(lake)
+    place = check_lake(lake)
     landed = [str(p) for p in sorted(place.landed.glob("*.parquet"))]
-    if not landed or not (place.warehouse / "raw").is_dir():
-        raise ConfigError(f"'{lake}' has no tables; make them with 'unisono pipeline run'")
     footers = [f for f in map(read_footer, landed) if not isinstance(f, Refused)]
     last: dict[str, Footer] = {}  # of each life
     for path, footer in zip(landed, footers, strict=True):

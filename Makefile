@@ -2,9 +2,9 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help setup demo test check bench fuzz explore lock clean
+.PHONY: help setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 setup: $(VENV)/.ready   ## a virtual environment with everything pinned in requirements.lock
 
@@ -38,6 +38,15 @@ fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under anot
 	@$(BIN)/unisono lab fuzz --seeds 10000
 	@for hash in 1 2; do PYTHONHASHSEED=$$hash $(BIN)/python -c "from unisono.lab.fuzz import digests; \
 	  print(*digests(range(100)))" | sha256sum; done | uniq | wc -l | grep -qx 1 && echo "100 seeds leave equal traces"
+
+audit-campaign: setup   ## each violation planted among 10 million deliveries, and none: 7 audits, about 10 minutes
+	@$(BIN)/python scripts/audit_campaign.py
+
+kill-campaign: setup    ## the pipeline killed at random moments, its tables compared with those of a quiet run
+	@$(BIN)/python scripts/kill_campaign.py
+
+pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
+	@$(BIN)/python scripts/pipeline_growth.py
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

@@ -17,6 +17,7 @@ import pytest
 from unisono.model.errors import ConfigError
 from unisono.pipeline import ingest as ingesting
 from unisono.pipeline.audit import audit
+from unisono.pipeline.declarative import committed_files
 from unisono.pipeline.ingest import advance, ingest
 from unisono.pipeline.lake import Lake
 from unisono.pipeline.run import run
@@ -118,18 +119,8 @@ def test_a_lake_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
 
 def table(lake: Path, name: str, query: str) -> list[tuple[object, ...]]:
     """Ask a table of the lake; only files that the stream has committed count."""
-    folder = lake / "warehouse" / name
-    files = [str(p) for p in folder.glob("*.parquet")]
-    committed = committed_files(folder)
-    files = [f for f in files if not committed or Path(f).name in committed]
+    files = [str(path) for path in committed_files(lake / "warehouse" / name)]
     return duckdb.sql(query.format(f"read_parquet({files})")).fetchall()
-
-
-def committed_files(folder: Path) -> set[str]:
-    names: set[str] = set()
-    for log in (folder / "_spark_metadata").glob("[0-9]*"):
-        names |= {part.split('"')[0].split("/")[-1] for part in log.read_text().split('"path":"')[1:]}
-    return names
 
 
 def start(journal: Path, lake: Path) -> subprocess.Popen[bytes]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,7 @@ CERTIFICATE_PER_S_MIN = 800_000
 INDEPENDENT_PER_S_MIN = 400_000
 GROWTH_MAX = 1.25
 BYTES_PER_DELIVERY = 40  # of disk, with room to spare
+CONTRACT = ("deliveries", "certificate_per_s", "independent_per_s", "reference_per_s")
 Figures = dict[str, Any]
 
 
@@ -54,10 +57,9 @@ def pipeline(
         finally:
             spark.stop()
     missed = _missed(results)
+    _show(results)
     if json:
-        print_json(results)
-    else:
-        _show(results)
+        print_json([{key: r[key] for key in CONTRACT} for r in results])
     for words in missed:
         people.print(f"[bold red]missed[/]: {words}")
     finish(held=not missed)
@@ -84,12 +86,14 @@ def _measure(deliveries: int, runner: Any, cores: int, repeats: int, reference: 
         made = _elsewhere(synthesize, journal, deliveries)
         result: Figures = {"deliveries": made.deliveries}
         memory: dict[str, int] = {}
+        began = time.perf_counter()
         for mode in ("certificate", "independent"):
             reports = [audit(journal, mode=mode, runner=runner) for _ in range(repeats)]
             if any(r.verdict != "held" for r in reports):
                 raise ConfigError(f"the {mode} audit does not hold a clean journal: a bug, please report it")
             result[f"{mode}_per_s"] = round(made.deliveries / min(r.seconds for r in reports))
-            memory = reports[-1].memory_mib
+            for report in reports:
+                memory = {who: max(mib, memory.get(who, 0)) for who, mib in report.memory_mib.items()}
         result["reference_per_s"] = None
         if reference:
             started = time.perf_counter()  # starting Python is a small part of it
@@ -98,8 +102,20 @@ def _measure(deliveries: int, runner: Any, cores: int, repeats: int, reference: 
             result["ratio"] = round(result["independent_per_s"] / result["reference_per_s"], 2)
             if any(wrong.values()):
                 raise ConfigError(f"the reference finds {wrong} in a clean journal: a bug, please report it")
-        result["memory_mib"] = memory
+        result["memory_mib"] = {**memory, "java": _java_mib()}
+        result["seconds"] = time.perf_counter() - began
     return result
+
+
+def _java_mib() -> int:
+    """The most memory that a Java started by this process has used so far; 0 where the system does not tell."""
+    most = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError, ValueError):
+            said = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            if said["Name"].strip() == "java" and int(said["PPid"]) == os.getpid():
+                most = max(most, int(said["VmHWM"].split()[0]) >> 10)
+    return most
 
 
 def _elsewhere(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -123,10 +139,25 @@ def _missed(results: list[Figures]) -> list[str]:
 
 
 def _show(results: list[Figures]) -> None:
-    table = Table(title="audits on Spark, deliveries per second")
-    for title in ("deliveries", "certificate", "independent", "DuckDB", "driver MiB", "worker MiB"):
+    table = Table(
+        title="audits on Spark: deliveries per second, memory in MiB, seconds in all",
+        box=None,
+        padding=(0, 1),
+    )
+    for title in (
+        "deliveries",
+        "certificate",
+        "independent",
+        "DuckDB",
+        "ratio",
+        "driver",
+        "worker",
+        "Java",
+        "s",
+    ):
         table.add_column(title, justify="right")
     for r in results:
         speeds = [r["deliveries"], r["certificate_per_s"], r["independent_per_s"], r["reference_per_s"] or 0]
-        table.add_row(*(f"{s:,}" for s in speeds), *(str(r["memory_mib"][k]) for k in ("driver", "worker")))
+        memory = (str(r["memory_mib"][k]) for k in ("driver", "worker", "java"))
+        table.add_row(*(f"{s:,}" for s in speeds), f"{r.get('ratio', 0):.2f}", *memory, f"{r['seconds']:.0f}")
     people.print(table)

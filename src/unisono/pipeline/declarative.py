@@ -7,6 +7,7 @@ inside the lake; like all of the lake it serves one run at a time.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from string import Template
+from urllib.parse import unquote
 
 from unisono.model.errors import ConfigError
 from unisono.pipeline.lake import Lake
@@ -100,3 +102,18 @@ def run_tables(
         raise ConfigError(
             f"the tables could not be made: {advice(said)} (if the lake is damaged, delete it: the journal has all)"
         )
+
+
+def committed_files(table: Path) -> list[Path]:
+    """The files of a table: what a killed stream left behind is not part of it, and only its log knows which."""
+    files = sorted(table.glob("*.parquet"))
+    log = table / "_spark_metadata"
+    if not log.is_dir():
+        return files
+    names = {
+        Path(json.loads(line)["path"]).name
+        for entry in log.glob("[0-9]*")
+        for line in entry.read_text().splitlines()
+        if line.startswith("{")
+    }
+    return [file for file in files if unquote(file.name) in names or file.name in names]

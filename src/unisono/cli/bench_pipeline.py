@@ -147,7 +147,7 @@ def _show(results: list[Figures]) -> None:
     for title in (
         "deliveries",
         "certificate",
-        "independent",
+        "indep.",
         "DuckDB",
         "ratio",
         "driver",

@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 
+from unisono.history import judge
+from unisono.journal.reader import read_records
+
 
 def unisono(*arguments: str, timeout: float = 280) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "unisono", *arguments]
@@ -11,7 +14,7 @@ def unisono(*arguments: str, timeout: float = 280) -> subprocess.CompletedProces
 
 
 def test_the_demo_shows_the_problem_and_the_cure():
-    done = unisono("demo", "--seconds", "3", "--rate", "30", "--json")
+    done = unisono("demo", "--seconds", "3", "--rate", "30", "--no-processes", "--json")
     shown = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     ways = {way["way"]: way for way in shown["ways"]}
@@ -29,11 +32,23 @@ def test_the_demo_shows_the_problem_and_the_cure():
 
 
 def test_the_demo_for_people_ends_with_two_verdicts():
-    done = unisono("demo", "--seconds", "1")
+    done = unisono("demo", "--seconds", "1", "--no-processes")
     assert done.stdout == ""
     assert "bare bus" in done.stderr
     assert "joins," in done.stderr
     assert "held" in done.stderr
+
+
+def test_the_demo_kills_a_node_and_nothing_is_lost(tmp_path):
+    journal = tmp_path / "journal"
+    done = unisono("demo", "--seconds", "1", "--events", "150", "--journal", str(journal), "--json")
+    act = json.loads(done.stdout)["processes"]
+    assert done.returncode == 0, done.stderr
+    assert act["heard"] == [300, 300, 300, 450]
+    assert act["agreeing"] == act["pairs"] == 6
+    assert act["killed"] == "n1"
+    verdicts = {v.promise: v.outcome for v in judge(read_records(journal))}
+    assert verdicts["total_notification_order"] == verdicts["no_duplication"] == "held"
 
 
 def test_explore_quick_holds():

@@ -88,6 +88,31 @@ def test_a_node_dies_and_nothing_acknowledged_is_lost(nats_url, victim):
     run(scenario())
 
 
+def test_nodes_are_replaced_one_by_one(nats_url):
+    async def scenario():
+        async with AsyncExitStack() as stack:
+            first, second = await stack.enter_async_context(nodes(nats_url, "n1", "n2"))
+            listeners = await crowd(stack, nats_url, [TOPICS, TOPICS])
+            bus = await stack.enter_async_context(connect(nats_url, "p"))
+            sent = []
+            work = asyncio.create_task(publish(bus, TOPICS, 200, sent, 0.005))
+            for old, new in ((first, "n3"), (second, "n4")):
+                await stack.enter_async_context(nodes(nats_url, new))
+                assert await old.drain(10)
+                await old.close()
+            await work
+            heard = [await take(events, len(sent)) for events in listeners]
+            assert_one_order(heard)
+            assert [e.data["n"] for e in heard[0] if e.topic == "orders"] == sorted(
+                e.data["n"] for e in heard[0] if e.topic == "orders"
+            )
+            control = (await look(nats_url)).control
+            assert control.nodes == ("n3", "n4")
+            assert not control.dead
+
+    run(scenario())
+
+
 def test_a_node_comes_back_under_its_name(nats_url):
     async def scenario():
         async with AsyncExitStack() as stack:

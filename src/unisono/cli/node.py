@@ -54,3 +54,4 @@ async def _serve(url: str, name: str, options: NodeOptions, *, json: bool) -> No
                 "see whether the other nodes and the broker are well"
             )
         await serving
+        await node.drain()  # what it sequences goes to the others, if there are any

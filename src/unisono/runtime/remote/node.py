@@ -25,7 +25,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
 from unisono.model.errors import ConfigError, FrameError, UnisonoError
-from unisono.model.frames import EpochNotice, Heartbeat, Packet, Stamped
+from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, refusal
 from unisono.runtime.remote.host import Host
@@ -62,6 +62,8 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     managers: ManagerSettings = ManagerSettings(ring_events=16384)
 
 
+DRAIN_S = 3.0
+DRAIN_ASK_S = 0.1
 DEFAULTS = NodeOptions()
 EMPTY = Plan(rank=(), parent={}, group={}, epoch=0)  # what the first node begins with
 
@@ -123,6 +125,22 @@ class Node:
         if hasattr(self, "_keeper"):
             await self._keeper.close()
         await self._service.close()
+
+    async def drain(self, timeout_s: float = DRAIN_S) -> bool:
+        """Give all topics away and leave; False if there is nobody to take them, or it took too long."""
+        control = self.control
+        if control is None or control.live in ((), (self.name,)) or self.name not in control.live:
+            return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.control is not None and (
+                    self.name in self.control.nodes or self.control.state != "active"
+                ):
+                    self._host.handle(Received(self.name, Replan(ANY_EPOCH, leaving=self.name)))
+                    await asyncio.sleep(DRAIN_ASK_S)
+        except TimeoutError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Make `run` return."""

@@ -18,6 +18,7 @@ from unisono.sim.explore.walks import TAG
 # States a world is searched up to: nobody changes; somebody does; that and harm, exactly and otherwise.
 STILL, CHANGING, HARMED, HARMED_TAGGED = 30_000, 8_000, 4_000, 1_500
 CORE = 250_000  # the one world of a join and a crash that is searched to its end
+OPENED = 20_000  # a topic is made, and a node dies
 WALK_STEPS, WALK_STEPS_QUICK = 1_000_000, 30_000
 
 PLANS: tuple[PlanKind, ...] = ("line", "forest")
@@ -51,6 +52,7 @@ def moving_worlds(*, quick: bool) -> Iterator[Moving]:
         for delivery, settings in DELIVERIES.items():
             if not quick or delivery == "exact":
                 yield from _with_changes(kind, delivery, settings, quick=quick)
+                yield from _opened(kind, delivery, settings, quick=quick)
 
 
 def _with_changes(
@@ -69,6 +71,28 @@ def _with_changes(
                 bound = CORE
             harm = _harms(world)[row]
             yield Moving(f"joins and leaves, {row}; {kind}; {delivery}", name, changing.but(harm=harm), bound)
+
+
+def _opened(kind: PlanKind, delivery: str, settings: SubscriberSettings, *, quick: bool) -> Iterator[Moving]:
+    """A topic is made while somebody listens to a pattern it belongs to, or comes to."""
+    news = frozenset({"new.*"})
+    holder = _of("T1:N1", "a:T1 n:new.1", kind, {"o": "T1 new.1"}).but(
+        subscribers=settings, spare=("N2",), patterns={"o": news, "s": news}
+    )
+    comer = _of("T1:N1", "n:new.1", kind, {}).but(subscribers=settings, spare=("N2",))
+    for name, world in (
+        ("its holder listens", _with(holder, {"s": "T1"}, {})),
+        ("its holder comes", _with(comer, {"s": "T1"}, {"s": "+new.*"})),
+        ("its holder goes and returns", _with(comer, {"s": ""}, {"s": "+new.* -new.* +new.*"})),
+    ):
+        yield Moving(f"new topics; {kind}; {delivery}", name, world, CHANGING)
+        if not quick:
+            for row, harm in {
+                "crash": Harm(crashes=1, mortal=("N1",)),
+                "drain": Harm(drains=("N1",)),
+            }.items():
+                bound = HARMED if delivery == "exact" else HARMED_TAGGED
+                yield Moving(f"new topics, {row}; {kind}; {delivery}", name, world.but(harm=harm), bound)
 
 
 def _in_every_delivery(world: MovingScenario) -> MovingScenario:

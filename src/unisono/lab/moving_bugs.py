@@ -12,6 +12,8 @@ from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.frames import Join, Joined, Stamped
 from unisono.model.lanes import EventRecord, JoinRecord
 from unisono.sim.moving.processes import Makers
+from unisono.testing.planted_bugs.moving_nodes import with_finisher
+from unisono.testing.planted_bugs.open_engines import CutsTooFar, ForgetsPatterns
 
 
 class Resumes(ManagerNode):
@@ -80,4 +82,6 @@ MOVING_BUGS: dict[str, Makers] = {
     "keeps-its-counters": Makers(node=KeepsItsCounters),
     "ignores-epochs": Makers(member=IgnoresEpochs),
     "never-sends-again": Makers(publisher=NeverSendsAgain),
+    "forgets-patterns": Makers(node=with_finisher(ForgetsPatterns)),
+    "cuts-too-far": Makers(node=CutsTooFar),
 }

@@ -19,7 +19,7 @@ from unisono.model.errors import ConfigError
 from unisono.sim.moving.draw import draw_moving
 from unisono.sim.moving.processes import HONEST, Makers
 from unisono.sim.moving.trial import try_moving
-from unisono.sim.moving.world import Burst, MovingWorld, Rerank, Want
+from unisono.sim.moving.world import Burst, Move, MovingWorld, Rerank, Want
 from unisono.sim.trial import Trial, try_world
 from unisono.sim.world import World, draw_world
 
@@ -129,12 +129,21 @@ def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 def _moving_cuts(world: MovingWorld) -> Iterator[list[MovingWorld]]:
     yield [replace(world, script=script) for script in _without(world.script)]
     yield [_without_member(world, member.name) for member in world.members if len(world.members) > 1]
-    yield [_without_topic(world, topic) for topic in world.topics if len(world.topics) > 1]
+    yield [_without_topic(world, topic) for topic in world.named if len(world.named) > 1]
     plain = MovingWorld(world.seed, (), (), (), (), (), ())
     for name in ("packets", "notifications", "storage", "watch", "clocks", "links"):
         yield [replace(world, **{name: getattr(plain, name)})]
     yield [replace(world, ranking=False), replace(world, causal=False)]
-    yield [_without_node(world, node) for node in world.nodes if len(world.nodes) > 1]
+    yield [_without_node(world, node) for node in world.nodes if {*world.nodes} - {*world.late, node}]
+    limits = (
+        "topics_max",
+        "component_topics_max",
+        "subscriber_topics_max",
+        "lane_records_max",
+        "archive_epochs",
+    )
+    for name in limits:
+        yield [replace(world, node=replace(world.node, **{name: getattr(plain.node, name)}))]
     yield [
         replace(world, script=(*world.script[:i], smaller, *world.script[i + 1 :]))
         for i, step in enumerate(world.script)
@@ -165,10 +174,12 @@ def _without_member(world: MovingWorld, name: str) -> MovingWorld:
 
 def _without_node(world: MovingWorld, name: str) -> MovingWorld:
     nodes = tuple(node for node in world.nodes if node != name)
-    owners = tuple(nodes[0] if owner == name else owner for owner in world.owners)
+    first = next(node for node in nodes if node not in world.late)
+    owners = tuple(first if owner == name else owner for owner in world.owners)
     named = ("process", "by", "node")
     script = tuple(step for step in world.script if name not in [getattr(step, n, "") for n in named])
-    return replace(world, nodes=nodes, owners=owners, script=script)
+    late = tuple(node for node in world.late if node != name)
+    return replace(world, nodes=nodes, owners=owners, script=script, late=late)
 
 
 def _without_topic(world: MovingWorld, topic: str) -> MovingWorld:
@@ -196,6 +207,8 @@ def _scrubbed(step: Any, topic: str) -> Any | None:
             return smaller if smaller.add or smaller.remove else None
         case Rerank():
             return replace(step, rank=rest(step.rank))
+        case Move():
+            return None if step.topic == topic else step
     return step
 
 

@@ -105,7 +105,7 @@ class Planner:
             return self._decide(control, now)
         if self.sweep_at <= now and control.leader == self.node and (self.registered or control.patterns):
             self.sweep_at = now + self.settings.lease_s / 4
-            untrue = sum(self._is_untrue(held, now) for held in self.registered.values())
+            untrue = sum(self._is_untrue(held, control, now) for held in self.registered.values())
             untrue += sum(
                 self._is_dropped(name, now) for name in control.patterns.keys() - self.registered.keys()
             )
@@ -114,10 +114,13 @@ class Planner:
                 return self._prepare(control, now) if control.state == "active" else []
         return []
 
-    def _is_untrue(self, held: Registration, now: float) -> bool:
-        """Whether a subscriber holds less than it is registered for."""
-        report, lease = self.reports.get(held.subscriber, (held, now))
-        return lease <= now or set(report.topics) < set(held.topics) or held.subscriber in self.dropped
+    def _is_untrue(self, held: Registration, control: Control, now: float) -> bool:
+        """Whether a subscriber holds less than it is registered for; what its patterns stand for, it will hold."""
+        name = held.subscriber
+        report, lease = self.reports.get(name, (held, now))
+        if lease <= now or name in self.dropped:
+            return True
+        return {*report.topics, *control.matched(name)} < set(held.topics)
 
     def _is_dropped(self, name: str, now: float) -> bool:
         """Whether somebody who holds nothing but patterns is gone, or holds fewer of them."""

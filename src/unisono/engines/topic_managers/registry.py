@@ -22,9 +22,12 @@ class Registry:
         self._shared: dict[str, int] = {}
 
     def add(self, registration: Registration) -> None:
-        """Take in a registration, unless a newer version of it is known."""
+        """Take in a registration, unless a newer version of it is known.
+
+        An epoch may have begun with the same version and fewer topics: what patterns stand for has no version.
+        """
         known = self._held.get(registration.subscriber)
-        if known is not None and known.version >= registration.version:
+        if known is not None and known.version > registration.version:
             return
         before = set(known.topics) if known is not None else {self.topic}
         topics = before.union(registration.topics)

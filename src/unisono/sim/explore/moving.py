@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from unisono.engines.takeover.control import Control, Intent, PlanKind, first_control, next_plan
+from unisono.engines.takeover.patterns import matching
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.moving import MovingSubscriber
@@ -26,12 +27,14 @@ from unisono.sim.explore.scenario import Planned
 Change: TypeAlias = tuple[Literal["add", "remove"], tuple[str, ...]]
 """What a member's application asks for next."""
 
-# Promises that only a moving world makes; the first may be broken, the others may never come true.
+# Promises that only a moving world makes; the first two may be broken, the others may never come true.
 KEPT = "acknowledged_kept"
+BOUNDS = "bounds_kept"
 JOINS = "joins_complete"
 ANSWERS = "answers_come"
-MOVING_SAFETY = ("no_creation", "no_duplication", "total_notification_order", KEPT)
-MOVING_LIVENESS = ("nothing_lost", "no_endless_wait", JOINS, ANSWERS)
+PATTERNS = "patterns_complete"
+MOVING_SAFETY = ("no_creation", "no_duplication", "total_notification_order", KEPT, BOUNDS)
+MOVING_LIVENESS = ("nothing_lost", "no_endless_wait", JOINS, ANSWERS, PATTERNS)
 
 
 class Harm(msgspec.Struct, frozen=True):
@@ -44,6 +47,7 @@ class Harm(msgspec.Struct, frozen=True):
     stale_reads: int = 0  # lanes read now, and the answer comes much later
     ticks: int = 0  # timers that fire before the world comes to rest
     ranks: tuple[tuple[str, ...], ...] = ()  # ranks that somebody asks for, once each
+    drains: tuple[str, ...] = ()  # nodes that an operator asks to leave, once each
     mortal: tuple[str, ...] = ()  # nodes that may crash or be suspected; empty: any
 
 
@@ -63,10 +67,12 @@ class MovingScenario:
     observers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     scripts: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    patterns: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what anybody holds by pattern
     spare: tuple[str, ...] = ()  # nodes that own nothing at the start
     kind: PlanKind = "line"
     threshold: int = 2
     harm: Harm = NO_HARM
+    nodes_are: NodeSettings = NODES
     managers: ManagerSettings = MANAGERS
     subscribers: SubscriberSettings = EXACT
     settings: Mapping[str, SubscriberSettings] = field(default_factory=dict)  # of members that differ
@@ -95,13 +101,16 @@ class MovingScenario:
 
     def registrations(self) -> tuple[Registration, ...]:
         """What the nodes know at the start."""
-        return tuple(Registration(name, 1, tuple(sorted(t))) for name, t in sorted(self.held.items()) if t)
+        held = {name: topics.intersection(self.topics) for name, topics in sorted(self.held.items())}
+        return tuple(Registration(name, 1, tuple(sorted(topics))) for name, topics in held.items() if topics)
 
     def control(self) -> Control:
         """The first control record."""
         intent = Intent(self.kind, self.topics)
         plan = next_plan(intent, self.registrations(), self.threshold, 0)
-        return self.make_control(first_control(plan, self.owner, self.nodes))
+        holders = {name: Registration(name, 1, tuple(sorted(p))) for name, p in sorted(self.patterns.items())}
+        control = replace(first_control(plan, self.owner, self.nodes), patterns=holders)
+        return self.make_control(control)
 
     def beginning(self) -> EpochRecord:
         """What every lane starts with, as if an epoch had just begun."""
@@ -111,7 +120,8 @@ class MovingScenario:
         """A node that knows nothing yet."""
         managers = msgspec.structs.replace(self.managers, threshold=self.threshold)
         # Observers cannot say that they are alive: nobody is ever taken for gone here.
-        return self.make_node(name, NodeSettings(plan=self.kind, lease_s=1e9), managers)
+        settings = msgspec.structs.replace(self.nodes_are, plan=self.kind, lease_s=1e9)
+        return self.make_node(name, settings, managers)
 
     def subscriber(self, name: str) -> MovingSubscriber:
         """A subscriber that has held its topics from the start."""
@@ -126,4 +136,14 @@ class MovingScenario:
         engine.inner = self.subscriber(name)
         engine.control, engine.version = control, 1
         engine.topics = engine.held = self.members[name]
+        engine.active = control.epoch
+        engine.patterns = dict.fromkeys(self.patterns.get(name, ()), 1)
+        engine.inner.patterns = dict.fromkeys(self.patterns.get(name, ()), control.epoch)
         return engine
+
+
+def lacking(member: Member, control: Control) -> set[str]:
+    """Topics and patterns that a member wants and is not owed yet."""
+    inner = member.inner
+    wanted = {topic for topic in member.topics if topic in control.owner or not inner.covers(topic)}
+    return {*wanted, *matching(inner.patterns, control.plan.rank)}.difference(inner.clock) | inner.hoped

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from unisono.engines.takeover.patterns import is_match
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.history import Kind, Record
@@ -16,7 +17,7 @@ from unisono.model.frames import EpochNotice, Stamped
 from unisono.model.lanes import EpochRecord
 from unisono.sim.explore.arrivals import Outcomes
 from unisono.sim.explore.explorer import Explored
-from unisono.sim.explore.moving import ANSWERS, JOINS, KEPT, MovingScenario
+from unisono.sim.explore.moving import ANSWERS, BOUNDS, JOINS, KEPT, PATTERNS, MovingScenario, lacking
 from unisono.sim.explore.moving_world import MovingWorld
 from unisono.sim.explore.pairs import Pair, has_cycle, shortest_cycle, untagged_pairs
 from unisono.sim.explore.search import STATES_MAX, Search
@@ -96,13 +97,31 @@ class Judge:
         for id in sorted(world.acknowledged - stored):
             yield Finding(KEPT, f"{id} was acknowledged, and no lane holds it")
 
+        most = max(len(self.scenario.topics), self.scenario.nodes_are.topics_max)
+        if len(world.storage.control.owner) > most:
+            yield Finding(BOUNDS, f"there are {len(world.storage.control.owner)} topics, and may be {most}")
+
     def _came(self, world: MovingWorld) -> Iterator[Finding]:
         for name, engine in world.engines.items():
-            if isinstance(engine, Member) and (topics := engine.topics - engine.inner.clock.keys()):
+            if isinstance(engine, Member) and (topics := lacking(engine, world.storage.control)):
                 yield Finding(JOINS, f"{name} still waits to join {', '.join(sorted(topics))}")
-            elif isinstance(engine, Publisher) and engine.outgoing:
-                event = next(iter(engine.outgoing.values())).id
-                yield Finding(ANSWERS, f"{event} was never answered")
+            elif isinstance(engine, Publisher) and (engine.outgoing or engine.strangers):
+                asked = [
+                    *engine.outgoing.values(),
+                    *(p for aside in engine.strangers.values() for p in aside),
+                ]
+                yield Finding(ANSWERS, f"{asked[0].id} was never answered")
+        for name in sorted(self.scenario.patterns.keys() & self.scenario.members.keys()):
+            yield from self._missed(world, name, world.storage.events())
+
+    def _missed(self, world: MovingWorld, name: str, events: list[Stamped]) -> Iterator[Finding]:
+        """Who held a pattern from the start is owed every event of topics that were made since."""
+        floors = {e.topic: e.number for e in world.logs.get(name, ()) if e.kind is Kind.SUBSCRIBED}
+        for event in events:
+            if event.topic in self.scenario.topics or not is_match(self.scenario.patterns[name], event.topic):
+                continue
+            if floors.get(event.topic, event.number) >= event.number:
+                yield Finding(PATTERNS, f"{name} is not owed {event.publication.id} on {event.topic}")
 
     # What is promised to subscribers.
 

@@ -30,6 +30,7 @@ from unisono.engines.effects import (
     Lose,
     Read,
     Send,
+    Truncate,
 )
 from unisono.engines.inputs import (
     TICK,
@@ -44,12 +45,13 @@ from unisono.engines.inputs import (
     Suspected,
 )
 from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.patterns import is_match
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.history import Kind
 from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Replan, Routed, Stamped
 from unisono.model.ids import EventId
-from unisono.sim.explore.moving import MovingScenario
+from unisono.sim.explore.moving import MovingScenario, lacking
 from unisono.sim.explore.scenario import publications
 from unisono.sim.explore.search import Step
 from unisono.sim.explore.storage import Storage
@@ -100,7 +102,9 @@ class MovingWorld:
         self.states: dict[str, int] = {}
         self.links: dict[tuple[str, str], tuple[_Letter, ...]] = {}
         self.bags: dict[str, tuple[_Letter, ...]] = dict.fromkeys(scenario.members, ())
-        self.listening: dict[str, frozenset[str]] = dict(scenario.members)
+        self.listening = {
+            name: held | scenario.patterns.get(name, set()) for name, held in scenario.members.items()
+        }
         self.scripts = {name: scenario.scripts.get(name, ()) for name in scenario.members}
         self.dead: frozenset[str] = frozenset()
         self.logs: dict[str, Log] = {}
@@ -207,6 +211,8 @@ class MovingWorld:
                 yield from (("accuse", by, node) for node in alive for by in self._accusers(node))
         for i in range(len(harm.ranks)):
             yield from (("replan", node, str(i)) for node in self._planners())
+        for leaving in harm.drains:
+            yield from (("drain", node, leaving) for node in self._planners())
         for (node, lane), queue in self.storage.appends.items():
             if queue and node not in self.dead:
                 if harm.lost_appends:
@@ -240,11 +246,18 @@ class MovingWorld:
             harm.crashes
             or harm.zombies
             or harm.ranks
+            or harm.drains
+            or any(self._asks_for_an_epoch(engine) for engine in self.engines.values())
             or control.state != "active"
             or self.dead - {*control.dead}
         ):
             return False
         return self.scenario.kind == "line" and not any(self.storage.decides.values())
+
+    def _asks_for_an_epoch(self, engine: Engine) -> bool:
+        if isinstance(engine, Publisher):
+            return bool(engine.strangers)
+        return isinstance(engine, Member) and bool(engine.inner.hoped or engine.later or engine.new)
 
     def _has_news(self, name: str) -> bool:
         control = self.storage.control
@@ -333,6 +346,10 @@ class MovingWorld:
                 self.harm = msgspec.structs.replace(self.harm, ranks=ranks[: int(i)] + ranks[int(i) + 1 :])
                 epoch = self.storage.control.epoch
                 self._handle(node, Received(node, Replan(epoch, (), ranks[int(i)])))
+            case ("drain", node, leaving):
+                left = tuple(name for name in self.harm.drains if name != leaving)
+                self.harm = msgspec.structs.replace(self.harm, drains=left)
+                self._handle(node, Received(node, Replan(self.storage.control.epoch, leaving=leaving)))
             case ("tick", name):
                 self._spend("ticks")
                 self.tick(name)
@@ -390,12 +407,14 @@ class MovingWorld:
                 if isinstance(notification, Stamped):
                     self.announced[letter[0]] = notification
                 for name, bag in self.bags.items():
-                    if self.listening[name].intersection(topics):
+                    if any(is_match(self.listening[name], topic) for topic in topics):
                         self.bags[name] = (*bag, letter)
             case Append():
                 self.storage.ask_append(address, effect)
             case Read(lane):
                 self.storage.ask_read(address, lane)
+            case Truncate(lane, up_to):
+                self.storage.truncate(lane, up_to)
             case Decide(control):
                 self.storage.ask_decide(address, control)
             case Acknowledge(sequenced):
@@ -408,7 +427,7 @@ class MovingWorld:
                 self._log(address, [Entry(Kind.UNSUBSCRIBED, None, topic, 0) for topic in owed])
             case Admit(floors):
                 self._log(address, [Entry(Kind.SUBSCRIBED, None, t, n) for t, n in sorted(floors.items())])
-            case Lose(topic, numbers):
+            case Lose(topic, numbers) if not self.storage.cut:
                 raise Broken(f"{address} takes {numbers} of {topic} for lost, and nothing was lost")
             case _:
                 self._log(address, told([effect]))
@@ -450,14 +469,14 @@ class MovingWorld:
         if self.duties():
             return True
         for engine in self.engines.values():
-            if isinstance(engine, Publisher) and (engine.outgoing or engine.waiting):
+            if isinstance(engine, Publisher) and (engine.outgoing or engine.waiting or engine.strangers):
                 return True
             if isinstance(engine, Member) and self._lacks(engine):
                 return True
         return bool(self.storage.control.state == "sealing" or self.dead - {*self.storage.control.dead})
 
     def _lacks(self, member: Member) -> bool:
-        if member.topics - member.inner.clock.keys() or member.inner.held:
+        if lacking(member, self.storage.control) or member.inner.held:
             return True
         reached = member.inner.passed
         return any(

@@ -35,10 +35,13 @@ class Asked(NamedTuple):
 class Storage:
     """Lanes, control records, and requests; copied on write."""
 
-    __slots__ = ("appends", "controls", "decides", "lanes", "reads")
+    __slots__ = ("appends", "controls", "cut", "decides", "lanes", "reads")
 
     def __init__(self, control: Control) -> None:
-        self.lanes: dict[str, tuple[Stored, ...]] = {}
+        self.lanes: dict[
+            str, tuple[Stored, ...]
+        ] = {}  # also what is truncated: the judge wants to see it all
+        self.cut: dict[str, int] = {}  # lane -> records up to here are truncated
         self.controls: tuple[tuple[str, Control], ...] = ((repr(control), control),)
         self.appends: dict[tuple[str, str], tuple[tuple[bytes, Append], ...]] = {}
         self.reads: dict[str, tuple[Asked, ...]] = {}
@@ -52,7 +55,7 @@ class Storage:
     def copy(self) -> Storage:
         """An independent twin."""
         twin = object.__new__(Storage)
-        twin.lanes, twin.appends = dict(self.lanes), dict(self.appends)
+        twin.lanes, twin.appends, twin.cut = dict(self.lanes), dict(self.appends), dict(self.cut)
         twin.reads, twin.decides, twin.controls = dict(self.reads), dict(self.decides), self.controls
         return twin
 
@@ -61,6 +64,7 @@ class Storage:
         return (
             tuple((lane, tuple(b for b, _ in records)) for lane, records in sorted(self.lanes.items())),
             tuple(text for text, _ in self.controls),
+            tuple(sorted(self.cut.items())),
             tuple((k, tuple((b, a.expected) for b, a in q)) for k, q in sorted(self.appends.items()) if q),
             tuple((node, asked) for node, asked in sorted(self.reads.items()) if asked),
             tuple(
@@ -123,7 +127,12 @@ class Storage:
         self.reads[node] = asked[:i] + asked[i + 1 :]
         lane, tail = asked[i]
         records = self.lanes.get(lane, ())[:tail]
-        return lane, tuple(record for _, record in records), len(records)
+        kept = records[self.cut.get(lane, 0) :]
+        return lane, tuple(record for _, record in kept), len(records)
+
+    def truncate(self, lane: str, up_to: int) -> None:
+        """Forget the records of a lane up to a sequence, at once: nobody waits for it, or reads what is needed."""
+        self.cut[lane] = max(self.cut.get(lane, 0), up_to)
 
     def decide(self, node: str) -> None:
         """The oldest decision of a node takes the place of the control record, if it follows on it."""

@@ -7,10 +7,11 @@ everybody hears of control records whenever it likes, and several kinds of harm 
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.sim.explore.moving import EXACT, Change, Harm, MovingScenario
 from unisono.sim.explore.moving_ends import Judge
@@ -43,7 +44,7 @@ def random_moving(seed: int) -> MovingScenario:
     scripts = {name: _script(rng, topics) for name in members}
     ranks = tuple(tuple(rng.sample(topics, len(topics))) for _ in range(rng.randint(0, 2)))
     publishers = [f"p{i + 1}" for i in range(rng.randint(1, 3))]
-    return MovingScenario(
+    closed = MovingScenario(
         topics,
         {topic: rng.choice(nodes) for topic in topics},
         tuple(
@@ -63,6 +64,33 @@ def random_moving(seed: int) -> MovingScenario:
             stale_reads=rng.randint(0, 2),
             ranks=ranks,
         ),
+    )
+    return _open(closed, rng, publishers) if rng.random() < 0.6 else closed
+
+
+def _open(world: MovingScenario, rng: random.Random, publishers: list[str]) -> MovingScenario:
+    """The same world with topics that are made on the way, patterns, short lanes, and a node that leaves."""
+    fresh = ("new.1", "new.2")
+    events = [
+        Planned(f"n{i + 1}", rng.choice(fresh), rng.choice(publishers)) for i in range(rng.randint(1, 3))
+    ]
+    scripts = dict(world.scripts)
+    for name in world.members:
+        if rng.random() < 0.6:
+            changes: list[Change] = list(scripts.get(name, ()))
+            for _ in range(rng.randint(1, 3)):
+                wanted = rng.choice((*fresh, "new.*", "new.*", "*", ">"))
+                kind: Literal["add", "remove"] = "remove" if rng.random() < 0.25 else "add"
+                changes.insert(rng.randint(0, len(changes)), (kind, (wanted,)))
+            scripts[name] = tuple(changes)
+    short = NodeSettings(lane_records_kept=0, lane_records_max=rng.choice((3, 50_000)))
+    return world.but(
+        events=tuple(rng.sample([*world.events, *events], len(world.events) + len(events))),
+        scripts=scripts,
+        harm=msgspec.structs.replace(
+            world.harm, drains=(rng.choice(world.nodes),) if rng.random() < 0.4 else ()
+        ),
+        nodes_are=short if rng.random() < 0.5 else world.nodes_are,
     )
 
 

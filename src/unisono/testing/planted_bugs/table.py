@@ -10,6 +10,7 @@ from unisono.sim.explore.packets import LinkScenario
 from unisono.testing.planted_bugs import engines, worlds
 from unisono.testing.planted_bugs.bug import PlantedBug
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
+from unisono.testing.planted_bugs.open_table import OPEN_BUGS
 
 
 def _bug(
@@ -188,4 +189,5 @@ BUGS: tuple[PlantedBug, ...] = (
         make_links=engines.SilentLinks,
     ),
     *MOVING_BUGS,
+    *OPEN_BUGS,
 )  # fmt: skip

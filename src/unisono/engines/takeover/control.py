@@ -131,7 +131,11 @@ def next_plan(intent: Intent, registrations: Iterable[Held], threshold: int, epo
     Paths are laid so that everything one subscriber holds lies on one of them, also topics that only it
     holds together: its next join must be able to climb through all of them.
     """
-    held = [Registration(frozenset(r.topics), r.weight) for r in registrations if r.topics]
+    weights: dict[frozenset[str], int] = {}  # many hold the same, as a pattern has it: count them once
+    for r in registrations:
+        if r.topics:
+            weights[frozenset(r.topics)] = weights.get(frozenset(r.topics), 0) + r.weight
+    held = [Registration(topics, weight) for topics, weight in weights.items()]
     conflicts = conflict_graph(held, topics=intent.rank, threshold=threshold)
     group = {topic: conflicts[topic] | {topic} for topic in intent.rank}
     if intent.kind == "line":

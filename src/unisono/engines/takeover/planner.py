@@ -54,10 +54,9 @@ class Planner:
             return [Send(control.leader, replan)]
         # What a node passes on, it passes on for somebody who may be nobody.
         known = not replan.asks or replan.asks in control.nodes
-        due = self.requests.take(replan, control, now, trusted=trusted and known)
-        if isinstance(due, Refused):
-            return [Send(replan.asks, due)] if replan.asks else []
-        return self._prepare(control, now) if due else []
+        due, refused = self.requests.take(replan, control, now, trusted=trusted and known)
+        told: list[Effect] = [Send(replan.asks, refused)] if refused is not None and replan.asks else []
+        return told + (self._prepare(control, now) if due else [])
 
     def report(self, report: Report, control: Control | None, now: float) -> None:
         """A subscriber is alive and says what it holds."""

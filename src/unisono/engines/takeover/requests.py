@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+import msgspec
+
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.patterns import matching
 from unisono.engines.takeover.settings import NodeSettings
@@ -38,27 +40,29 @@ class Requests:
         self.planned: dict[str, int] = {}  # client -> epochs in this minute
         self.minute_ends = 0.0
 
-    def take(self, replan: Replan, control: Control, now: float, *, trusted: bool) -> bool | Refused:
-        """Note what is asked for; whether that is reason for an epoch, or why it cannot be."""
+    def take(
+        self, replan: Replan, control: Control, now: float, *, trusted: bool
+    ) -> tuple[bool, Refused | None]:
+        """Note what is asked for: whether that is reason for an epoch, and what of it cannot be."""
         if now >= self.minute_ends:
             self.minute_ends = now + MINUTE_S
             self.created.clear()
             self.planned.clear()
-        new = self._new_topics(replan, control)
-        if isinstance(new, Refused):
-            return new
+        new, refused = self._new_topics(replan, control)
         held = replan.patterns
         if held is not None and (reason := self._fault(held, replan.asks, control, trusted=trusted)):
-            return Refused(reason)
+            refused, replan = Refused(reason), msgspec.structs.replace(replan, patterns=None)
         due = self._note(replan, new, control)
         if due and not trusted and replan.asks not in self.asked:
             if self.planned.get(replan.asks, 0) >= self.settings.client_epochs_per_minute:
-                return Refused(f"'{replan.asks}' has asked for too many epochs in this minute", new)
+                return False, Refused(f"'{replan.asks}' has asked for too many epochs in this minute", new)
             self.planned[replan.asks] = self.planned.get(replan.asks, 0) + 1
             self.asked |= {replan.asks}
         if replan.alive and (trusted or replan.alive == replan.asks):
             due = self._take_alive(replan.alive, control) or due
-        return self._take_trusted(replan, control) or due if trusted else due
+        if trusted:
+            due = self._take_trusted(replan, control) or due
+        return due, refused
 
     def _note(self, replan: Replan, new: tuple[str, ...], control: Control) -> bool:
         """Keep what subscribers and publishers ask for, while there is room."""
@@ -79,27 +83,30 @@ class Requests:
             due = True
         return due
 
-    def _new_topics(self, replan: Replan, control: Control) -> tuple[str, ...] | Refused:
-        """The topics that have to be made, if they may."""
-        settings = self.settings
+    def _new_topics(self, replan: Replan, control: Control) -> tuple[tuple[str, ...], Refused | None]:
+        """The topics that have to be made and may be, and why others may not: a subscriber wants all or none."""
+        settings, made = self.settings, len(control.owner) + len(self.topics)
         if len(replan.wants) > settings.subscriber_topics_max:
-            return Refused(
-                f"{len(replan.wants)} topics are over the limit of {settings.subscriber_topics_max} "
-                "for one subscriber"
-            )
-        unknown = tuple(dict.fromkeys(t for t in (*replan.topics, *replan.wants) if t not in control.owner))
-        for topic in unknown:
+            limit = settings.subscriber_topics_max
+            return (), Refused(f"{len(replan.wants)} topics are over the limit of {limit} for one subscriber")
+        named = dict.fromkeys((*replan.topics, *replan.wants))
+        new = [topic for topic in named if topic not in control.owner and topic not in self.topics]
+        for topic in new:
             try:
                 check_topic(topic)
             except TopicError as error:
-                return Refused(str(error), (topic,))
-        new = tuple(topic for topic in unknown if topic not in self.topics)
-        if new and len(control.owner) + len(self.topics) + len(new) > settings.topics_max:
-            return Refused(f"there are no more than {settings.topics_max} topics", new)
-        if new and self.created.get(replan.asks, 0) + len(new) > settings.client_topics_per_minute:
-            limit = settings.client_topics_per_minute
-            return Refused(f"'{replan.asks}' may make {limit} topics in a minute", new)
-        return new
+                return (), Refused(str(error), (topic,))
+        for room, reason in (
+            (settings.topics_max - made, f"there are no more than {settings.topics_max} topics"),
+            (
+                settings.client_topics_per_minute - self.created.get(replan.asks, 0),
+                f"'{replan.asks}' may make {settings.client_topics_per_minute} topics in a minute",
+            ),
+        ):
+            if len(new) > room:
+                kept = max(0, room) if not replan.wants else 0
+                return tuple(new[:kept]), Refused(reason, tuple(new[kept:]))
+        return tuple(new), None
 
     def _fault(self, held: Registration, asks: str, control: Control, *, trusted: bool) -> str:
         """What is wrong with somebody's patterns, if anything."""

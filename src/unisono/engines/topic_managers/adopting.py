@@ -243,14 +243,12 @@ class Adopting(Hosting):
     def _manager(
         self, topic: str, control: Control, numbers: dict[str, int], start: EpochRecord | None
     ) -> TopicManager:
+        """The manager of a topic at the beginning of an epoch; `start` is the part that concerns it."""
         manager = TopicManager(topic, control.plan, self.manager_settings, numbers)
         if start is not None:
-            for registration in start.registrations:
-                if topic in registration.topics:
-                    manager.register(registration)
+            manager.register_all(start.registrations)
             for sequenced in start.seen:
-                if sequenced.topic == topic:
-                    manager.remember(sequenced)
+                manager.remember(sequenced)
         return manager
 
     def _learn(self, control: Control, read: Lanes) -> EpochRecord | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from heapq import heapify, heappop, heappush
 
 from unisono.engines.effects import Announce, Effect
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
+
+SPARE = 64  # times out of date that are kept before they are thrown away
 
 
 class Emitter:
@@ -18,6 +21,7 @@ class Emitter:
         self.epoch = epoch
         self.rings: dict[str, Ring] = {}
         self._beats: dict[str, tuple[float, float]] = {}  # topic -> when it is due, the silence before it
+        self._dues: list[tuple[float, str]] = []  # a heap of these times, and of some that are out of date
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
@@ -31,7 +35,14 @@ class Emitter:
         if ring is None:
             ring = self.rings[topic] = Ring(self.settings.ring_events)
         ring.append(number, event)
-        self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
+        self._beat_after(topic, self.settings.heartbeat_s, now)
+
+    def _beat_after(self, topic: str, silence: float, now: float) -> None:
+        self._beats[topic] = (now + silence, silence)
+        heappush(self._dues, (now + silence, topic))
+        if len(self._dues) > 2 * len(self._beats) + SPARE:
+            self._dues = [(due, topic) for topic, (due, _) in self._beats.items()]
+            heapify(self._dues)
 
     def restore(self, topic: str, events: list[Stamped], newest: int, epoch: int, now: float) -> None:
         """Begin an epoch with what is stored of a topic, in order of numbers; what is not there is gone."""
@@ -41,13 +52,14 @@ class Emitter:
         ring = self.rings[topic] = Ring(self.settings.ring_events, newest)
         for event in events:
             ring.append(event.number, lambda event=event: event)  # type: ignore[misc]
-        self._beats[topic] = (now + self.settings.heartbeat_s, self.settings.heartbeat_s)
+        self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def forget(self, epoch: int) -> None:
         """Keep nothing, tell nothing."""
         self.epoch = epoch
         self.rings.clear()
         self._beats.clear()
+        self._dues.clear()
 
     def repair(self, nack: Nack, epochs: tuple[EpochNotice, ...] = ()) -> Repair:
         """What can still be said about the numbers somebody misses."""
@@ -59,23 +71,28 @@ class Emitter:
 
     def heartbeats(self, now: float) -> list[Effect]:
         """Tell the newest numbers of topics that have been silent."""
+        due = self.next_timer()
+        if due is None or due > now:
+            return []
         effects: list[Effect] = []
-        for topic, (due, silence) in self._beats.items():
-            if due <= now:
+        for topic, (at, silence) in list(self._beats.items()):
+            if at <= now:
                 effects.append(Announce((topic,), Heartbeat(topic, self.epoch, self.rings[topic].newest)))
-                longer = min(2 * silence, self.settings.heartbeat_s_max)
-                self._beats[topic] = (now + longer, longer)
+                self._beat_after(topic, min(2 * silence, self.settings.heartbeat_s_max), now)
         return effects
 
     def next_timer(self) -> float | None:
         """When the next heartbeat is due."""
-        return min((due for due, _ in self._beats.values()), default=None)
+        while self._dues and self._beats.get(self._dues[0][1], (None,))[0] != self._dues[0][0]:
+            heappop(self._dues)
+        return self._dues[0][0] if self._dues else None
 
     def copy(self) -> Emitter:
         """An independent twin."""
         twin = Emitter(self.settings, self.epoch)
         twin.rings = {t: r.copy() for t, r in self.rings.items()}
         twin._beats = dict(self._beats)
+        twin._dues = list(self._dues)
         return twin
 
     def state(self) -> Hashable:

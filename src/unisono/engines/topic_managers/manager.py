@@ -15,7 +15,7 @@ A request is idempotent by (publisher, incarnation, n). Links are FIFO and lose 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from unisono.engines.effects import Announce, Effect, Reject, Send
 from unisono.engines.inputs import Input, Received, Tick
@@ -221,6 +221,12 @@ class TopicManager:
     def register(self, registration: Registration) -> None:
         """Take in what a subscriber holds; topics that now share enough subscribers join the group."""
         self.registry.add(registration)
+        self._grow(self.registry.conflicts(self.settings.threshold), {})
+
+    def register_all(self, registrations: Iterable[Registration]) -> None:
+        """Take in what an epoch begins with."""
+        for registration in registrations:
+            self.registry.add(registration)
         self._grow(self.registry.conflicts(self.settings.threshold), {})
 
     def remember(self, sequenced: Sequenced) -> None:

@@ -72,8 +72,8 @@ class AsksOnce(Publisher):
 class NoQuotas(Requests):
     """Whoever asks for a topic gets it."""
 
-    def _new_topics(self, replan: Replan, control: Control) -> tuple[str, ...] | Refused:
-        return tuple(t for t in (*replan.topics, *replan.wants) if t not in control.owner)
+    def _new_topics(self, replan: Replan, control: Control) -> tuple[tuple[str, ...], Refused | None]:
+        return tuple(t for t in (*replan.topics, *replan.wants) if t not in control.owner), None
 
 
 class GivesWhatIsAskedFor(ManagerNode):

@@ -288,6 +288,16 @@ def test_epochs_that_nobody_remembers_end_a_subscription():
     assert isinstance(fail.error, LeaseError)
 
 
+def test_a_subscriber_lives_through_hundreds_of_epochs():
+    one = member(control=ONE)
+    one.handle(Change(add=("A",)), 0.0)
+    one.handle(Received("N1", Joined(1, ("A",), 1, {"A": 0})), 0.0)
+    for epoch in range(2, 300):
+        one.handle(notice(epoch, {"A": epoch - 2}), 0.0)
+        assert heard(one.handle(Notified(event("A", epoch - 1, epoch=epoch)), 0.0)) == [f"A#{epoch - 1}"]
+    assert len(one.inner.epochs.known()) < 64
+
+
 def test_a_registration_of_the_same_version_adds_what_it_names():
     """Found by a walk: an epoch had registered the patterns of a join's own version, and the join was ignored."""
     registry = Registry("new.1")

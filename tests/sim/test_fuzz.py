@@ -88,7 +88,7 @@ def test_seeds_replay_to_the_same_trace_under_another_hash_seed():
 # A simulator that cannot see a broken engine proves nothing.
 
 
-def caught(bug: str, seeds: int = 160) -> int | None:
+def caught(bug: str, seeds: int = 640) -> int | None:
     """The first seed whose world shows the bug."""
     makers = MOVING_BUGS[bug]
     return next((s for s in range(seeds) if not try_moving(draw_moving(s), makers).is_good), None)

@@ -8,6 +8,8 @@ from itertools import combinations
 import pytest
 from remote_kit import connect, nodes, run, shared, take
 
+from unisono.runtime.remote.admin import rerank
+
 TOPICS = ("orders", "payments", "stock", "news")
 WANTED = (("orders", "payments"), ("payments", "stock", "orders"), ("stock", "orders", "payments"), TOPICS)
 
@@ -54,5 +56,21 @@ def test_overlapping_subscribers_agree(url, count):
                             per_topic.setdefault(e.topic, []).append(e.data["n"])
                     assert own
                     assert all(ns == sorted(ns) for ns in per_topic.values())
+
+    run(scenario())
+
+
+def test_causes_come_before_effects_across_nodes(nats_url):
+    async def scenario():
+        async with nodes(nats_url, "n1", "n2"), AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(connect(nats_url, "p", causal=True))
+            other = await stack.enter_async_context(connect(nats_url, "s"))
+            events = await stack.enter_async_context(
+                other.subscribe("orders", "payments", order="total_causal")
+            )
+            await rerank(nats_url, ("orders", "payments"), {"orders": "n1", "payments": "n2"})
+            for n in range(50):
+                bus.publish_nowait("orders" if n % 2 else "payments", n)
+            assert [e.data for e in await take(events, 50)] == list(range(50))
 
     run(scenario())

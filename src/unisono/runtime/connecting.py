@@ -31,6 +31,7 @@ def connect(
     payload_max: int = PAYLOAD_BYTES_MAX,
     publish_timeout: float = 30.0,
     node_timeout: float = 5.0,
+    causal: bool = False,
 ) -> Bus:
     """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
 
@@ -38,6 +39,8 @@ def connect(
     lines, `journal` in a folder of Parquet segments; `outbox` is how many events may wait to be sent,
     `payload_max` how many bytes one may have, `publish_timeout` how many seconds `publish` waits for its
     confirmation, `node_timeout` how many opening waits for a node to answer where nodes sequence.
+    `causal` makes an event wait until those before it on other topics have their places, also where they were
+    published without waiting; in one process that is always so.
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
@@ -55,5 +58,5 @@ def connect(
 
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
-    exchange = partial(Client, service, name, node_timeout)
+    exchange = partial(Client, service, name, node_timeout, causal=causal)
     return Bus(service, exchange, name, recorder, outbox, payload_max, publish_timeout)

@@ -55,7 +55,9 @@ log = logging.getLogger("unisono")
 class Client:
     """One bus and its subscriptions, on a service with nodes behind it."""
 
-    def __init__(self, service: EventNotificationService, name: str, patience_s: float) -> None:
+    def __init__(
+        self, service: EventNotificationService, name: str, patience_s: float, *, causal: bool = False
+    ) -> None:
         self.name = check_name(name)
         self.client = name.partition(".")[0]  # whom a server's permissions know
         self.service = service
@@ -68,6 +70,7 @@ class Client:
         self.newest_life = max(time.time_ns(), 1)
         self.post = Post(service)
         self._patience_s = patience_s
+        self._causal = causal
         self._error: UnisonoError | None = None
         self._forbidden = ""
         self._told_last = ""
@@ -109,7 +112,7 @@ class Client:
                 f"no unisono node answers within {self._patience_s:g} s; start one with `unisono node`, "
                 "or everything with `unisono up`"
             ) from None
-        self._publisher = Publisher()
+        self._publisher = Publisher(causal=self._causal)
         self._voice = self.host(self.name, self._publisher, self._carry_out)
 
     def _trouble(self, error: UnisonoError) -> None:

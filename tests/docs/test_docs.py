@@ -60,3 +60,9 @@ def test_the_regions_agree_while_players_walk(monkeypatch):
     assert len(first) == 300
     assert walked
     assert module.agrees(walked, first)
+
+
+def test_two_desks_in_processes_of_their_own_agree():
+    command = [sys.executable, str(ROOT / "examples" / "two_desks.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "two desks heard 600 events, in one order\n", done.stderr

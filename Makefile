@@ -16,7 +16,8 @@ demo: setup      ## the problem and the cure, real processes on a bundled broker
 	@rm -rf out/demo && mkdir -p out/demo
 	@$(BIN)/unisono demo --journal out/demo/journal
 	@$(BIN)/unisono pipeline audit --journal out/demo/journal --json > out/demo/audit.json
-	@$(BIN)/unisono pipeline report --journal out/demo/journal --audit out/demo/audit.json --out out/demo/report.html
+	@$(BIN)/unisono pipeline run --journal out/demo/journal --lake out/demo/lake --json > out/demo/run.json
+	@$(BIN)/unisono pipeline report --lake out/demo/lake --audit out/demo/audit.json --plan out/demo/lake/plan.json --out out/demo/report.html
 	@grep -m1 '"verdict"' out/demo/audit.json | tr -d '",' | sed 's/ *verdict: */audit on Spark: /'
 
 test: check      ## what CI runs

@@ -17,8 +17,11 @@ from audit_kit import write_journal
 
 from unisono.history import Kind, Record
 from unisono.journal.schema import VERSION_KEY
+from unisono.journal.segments import Label, write_segment
 from unisono.model.errors import ConfigError, HistoryError
 from unisono.pipeline.audit import audit
+from unisono.pipeline.ingest import ingest
+from unisono.pipeline.lake import Lake
 from unisono.pipeline.segments import list_journal
 from unisono.pipeline.session import explained, open_session
 from unisono.pipeline.synth import PLANTS, synthesize
@@ -160,6 +163,45 @@ def test_a_life_without_an_end_is_not_accused_of_losing(tmp_path: Path) -> None:
         report = audit(write_journal(tmp_path / str(ended), records, ended=ended))
         lost = {j.promise: j for j in report.promises}["nothing_lost"]
         assert lost.verdict == verdict
+
+
+def test_a_last_segment_without_rows_only_says_that_it_is_the_last(tmp_path: Path) -> None:
+    """A process that ends right after a segment was full has nothing more to write."""
+    journal = tmp_path / "journal"
+    synthesize(journal, 4000, topics=6, subscribers=4, each=3)
+    (first,) = (journal / "subscriber-002" / "0").glob("*.parquet")
+    whole = pq.read_table(first)
+    write_segment(journal, Label("subscriber-002", "0", 0), whole)
+    assert [life.name for life in list_journal(journal).lives if not life.is_whole] == ["subscriber-002/0"]
+    write_segment(journal, Label("subscriber-002", "0", 1, is_last=True), whole.slice(0, 0))
+    report = audit(journal)
+    assert (report.verdict, report.refused) == ("held", [])
+    lake = Lake(tmp_path / "lake").open()
+    taken = ingest(journal, lake, Here())
+    assert not taken.listing.refused
+    assert taken.judgement.deliveries == report.deliveries
+    assert taken.segments_new == sum(len(life.segments) for life in taken.listing.lives)
+
+
+@pytest.mark.parametrize("kept", ["nothing", "a part", "no folder"])
+def test_what_a_publisher_could_not_write_down_is_not_called_made_up(kept: str, tmp_path: Path) -> None:
+    """A publisher that was killed loses the unflushed end of its journal; one that never kept any has none."""
+    journal = tmp_path / "journal"
+    synthesize(journal, 4000, topics=6, subscribers=4, each=3, publishers=3, segment_rows=200)
+    life = journal / "publisher-01" / "0"
+    segments = sorted(life.glob("*.parquet"))
+    for segment in segments[1 if kept == "a part" else 0 :]:
+        segment.unlink()
+    if kept == "no folder":
+        life.rmdir()
+    report = audit(journal)
+    created = {j.promise: j for j in report.promises}["no_creation"]
+    if kept == "no folder":
+        assert (report.verdict, created.verdict) == ("violated", "violated")
+    else:
+        assert (report.verdict, created.verdict) == ("unknown", "unknown")
+        assert "the journal of publisher-01 has no end" in created.explanation
+        assert not report.violations
 
 
 def test_bad_input_is_refused_in_a_sentence(tmp_path: Path) -> None:

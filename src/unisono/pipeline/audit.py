@@ -89,7 +89,8 @@ def audit(
         ways.append((CERTIFICATE, by_certificate(listing.lives, runner)))
     if mode != "certificate":
         with tempfile.TemporaryDirectory(prefix="unisono-", dir=scratch) as folder:
-            ways.append((INDEPENDENT, examine.judge_independently(listing.lives, runner, Path(folder))))
+            judged = examine.judge_independently(listing.lives, runner, Path(folder), listing.unended)
+            ways.append((INDEPENDENT, judged))
     return _report(listing, ways, mode, started)
 
 

@@ -84,7 +84,12 @@ def _part(chunk: Chunk, rows: Ints) -> tuple[NDArray[Any], ...]:
 class Catalogue:
     """The events of a journal by place; `extra` are events that were delivered though nobody recorded them."""
 
-    def __init__(self, sources: Sequence[Source], extra: Iterable[tuple[str, int, int]] = ()) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        extra: Iterable[tuple[str, int, int]] = (),
+        unended: Iterable[str] = (),
+    ) -> None:
         self.authors, self.topics, self.processes = Words(), Words(), Words()
         self.lives = Words(s.life for s in sources)
         self.healed = any(s.healed for s in sources)
@@ -94,6 +99,13 @@ class Catalogue:
         self._publish(joined)
         self._sequence(joined)
         self.rank: Ints = self._guess()
+        unwritten = set(unended)  # of these publishers, not every publication may have been written
+        self.unended: Bools = np.array([p in unwritten for p, _ in self.authors.words], dtype=np.bool_)
+
+    def author_of(self, places: Ints) -> Ints:
+        """The authors of events."""
+        found: Ints = np.searchsorted(self.begins, places, side="right") - 1
+        return found
 
     def _lay_out(self, rows: _Joined) -> None:
         """Give each author a stretch of places."""
@@ -175,7 +187,7 @@ class Catalogue:
 
     def name(self, place: int) -> tuple[str, int, int]:
         """The event at a place: publisher, incarnation, n."""
-        author = int(np.searchsorted(self.begins, place, side="right")) - 1
+        author = int(self.author_of(np.array([place]))[0])
         theirs, at = self.sorted_n[author], place - int(self.begins[author])
         publisher, incarnation = self.authors.words[author]
         return publisher, incarnation, self.lowest[author] + at if theirs is None else int(theirs[at])

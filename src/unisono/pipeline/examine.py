@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,16 +41,21 @@ _COUNTED = {
 }
 
 
-def judge_independently(lives: Sequence[Life], runner: Runner, folder: Path) -> Judgement:
-    """Judge without trusting a stamp; `folder` is where tasks find what they share."""
-    return _Audit(lives, runner, folder).run()
+def judge_independently(
+    lives: Sequence[Life], runner: Runner, folder: Path, unended: Iterable[str] = ()
+) -> Judgement:
+    """Judge without trusting a stamp; `folder` is where tasks find what they share.
+
+    `unended` names processes that may have published more than was written.
+    """
+    return _Audit(lives, runner, folder, unended).run()
 
 
 class _Audit:
     """One run over one journal."""
 
-    def __init__(self, lives: Sequence[Life], runner: Runner, folder: Path) -> None:
-        self.lives, self.runner, self.folder = lives, runner, folder
+    def __init__(self, lives: Sequence[Life], runner: Runner, folder: Path, unended: Iterable[str]) -> None:
+        self.lives, self.runner, self.folder, self.unended = lives, runner, folder, frozenset(unended)
         self.weights = [life.rows for life in lives]
         self.versions = 0
         self.doubts: list[Doubt] = []
@@ -83,7 +88,7 @@ class _Audit:
         return Judgement(deliveries, self.found, self.doubts, checked, self.told, worker, broken)
 
     def _examine(self) -> tuple[list[tuple[Examined, int]], Catalogue]:
-        catalogue = Catalogue(self.sources)
+        catalogue = Catalogue(self.sources, (), self.unended)
         place = self._save(catalogue)
         examined = self.runner.run(
             "comparing orders", partial(_examine, folder=place), self.lives, self.weights
@@ -91,7 +96,7 @@ class _Audit:
         strangers = {s for one, _ in examined for s in one.strangers}
         if strangers:
             # What nobody recorded as published has an order too.
-            catalogue = Catalogue(self.sources, sorted(strangers))
+            catalogue = Catalogue(self.sources, sorted(strangers), self.unended)
             place = self._save(catalogue)
             examined = self.runner.run(
                 "comparing orders", partial(_examine, folder=place), self.lives, self.weights
@@ -119,6 +124,10 @@ class _Audit:
         deliveries = sum(p.checked["deliveries"] for p in parts)
         if deliveries and not catalogue.published.any():
             words = "the journal has no publications to compare deliveries with"
+            self.doubts.append(Doubt("no_creation", words))
+        excused = next((p.excused for p in parts if p.excused), "")
+        if excused:
+            words = f"the journal of {excused} has no end: what it published may only not have been written"
             self.doubts.append(Doubt("no_creation", words))
         if not catalogue.healed:
             words = "the journal has no 'healed' record: what is missing might still have come"

@@ -52,6 +52,7 @@ class Examined(NamedTuple):
     orders: dict[str, int]  # order -> subscriptions
     checked: dict[str, int]
     unpublished: Row | None  # delivered in causal order, but no record says when it was published
+    excused: str = ""  # somebody whose publications may only not have been written
 
 
 def examine(life: Life, catalogue: Catalogue) -> Examined:
@@ -62,12 +63,14 @@ def examine(life: Life, catalogue: Catalogue) -> Examined:
     causes: list[Ints] = [_published_late(s, catalogue) for s in steps.values()]
     checked = {"deliveries": 0, "fifo": 0, "total": 0, "causal": 0, "acyclic": 0, "owed": 0}
     unpublished: Row | None = None
+    excused = ""
     orders: dict[str, int] = {}
     for sub in told.values():
         one = _Subscription(life.name, sub, catalogue)
         orders[sub.order] = orders.get(sub.order, 0) + 1
         checked["deliveries"] += len(one.events)
         found += one.created()
+        excused = excused or one.excused
         found += one.duplicated()
         found += one.held()
         if sub.order in ORDERED:
@@ -85,7 +88,7 @@ def examine(life: Life, catalogue: Catalogue) -> Examined:
         if sub.order == "total_causal":
             checked["acyclic"] += len(one.untagged)
     return Examined(
-        life.name, found, strangers, _stack(stretches), _stack(causes), orders, checked, unpublished
+        life.name, found, strangers, _stack(stretches), _stack(causes), orders, checked, unpublished, excused
     )
 
 
@@ -190,6 +193,7 @@ class _Subscription:
 
     def __init__(self, life: str, told: Told, catalogue: Catalogue) -> None:
         self.life, self.told, self.catalogue = life, told, catalogue
+        self.excused = ""
         self.events: Ints = np.concatenate([_NO_EVENTS, *told.events])
         self.topics: Ints = np.concatenate([_NO_EVENTS, *told.topics])
         self.rows: Ints = np.concatenate([_NO_EVENTS, *told.rows])
@@ -231,7 +235,8 @@ class _Subscription:
             return []
         of = np.maximum(self.events, 0)
         unpublished = (self.events == NONE) | ~c.published[of]
-        changed = c.topic[of] != self.topics
+        unpublished = self._accused(unpublished, of)
+        changed = c.published[of] & (c.topic[of] != self.topics)
         bad = unpublished | changed
         own = np.flatnonzero(
             (c.process[of] == self.told.process) & (c.lives.find(self.life) == c.published_life[of])
@@ -251,6 +256,17 @@ class _Subscription:
             return self._found("no_creation", "delivered_too_soon", at, c.row_published(int(of[first])))
         return self._found("no_creation", "never_subscribed", at)
 
+    def _accused(self, unpublished: Bools, of: Ints) -> Bools:
+        """Without those of publishers whose journals have no end: they may have published it."""
+        if not self.catalogue.unended.any() or not unpublished.any():
+            return unpublished
+        author = self.catalogue.author_of(of)
+        may_be = unpublished & (self.events != NONE) & self.catalogue.unended[author]
+        if may_be.any():
+            self.excused = str(self.catalogue.authors.words[author[np.argmax(may_be)]][0])
+        accused: Bools = unpublished & ~may_be
+        return accused
+
     def _unasked(self) -> list[int]:
         """The first delivery of each topic that was not asked for by then."""
         first: dict[int, int] = {}
@@ -268,7 +284,7 @@ class _Subscription:
     def overtaken(self) -> list[Found]:
         """A younger event of a publisher on a topic before an older one."""
         c, events = self.catalogue, self.events[self.untagged]
-        author = np.searchsorted(c.begins, events, side="right") - 1
+        author = c.author_of(events)
         key = author * (len(c.topics) + 1) + self.topics[self.untagged]
         order = np.argsort(key.astype(np.int32), kind="stable")
         # Places of one author are in the order of n.

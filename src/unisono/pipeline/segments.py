@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from unisono.journal import schema
+from unisono.journal.segments import process_name
 from unisono.model.errors import HistoryError
 
 
@@ -52,6 +53,7 @@ class Listing(NamedTuple):
 
     lives: tuple[Life, ...]
     refused: tuple[Refused, ...]
+    unended: frozenset[str] = frozenset()  # processes of which something may not have been written
 
 
 class Footer(NamedTuple):
@@ -75,7 +77,16 @@ def list_journal(folder: str | Path) -> Listing:
             else:
                 footers.append(footer)
         lives.append(_life(name, footers, refused))
-    return Listing(tuple(life for life in lives if life.segments), tuple(refused))
+    whole = {life.name for life in lives if life.is_whole}
+    unended = {process_name(name.split("/")[0]) for name in _begun(Path(folder)) if name not in whole}
+    return Listing(tuple(life for life in lives if life.segments), tuple(refused), frozenset(unended))
+
+
+def _begun(root: Path) -> Iterator[str]:
+    """Every life that has begun: one that was killed at once may have written nothing but its folder."""
+    for place in root.glob("*/*"):
+        if place.is_dir():
+            yield place.relative_to(root).as_posix()
 
 
 def by_life(folder: str | Path) -> Iterator[tuple[str, list[str]]]:
@@ -115,13 +126,14 @@ def read_footer(path: str) -> Footer | Refused:
     missing = set(schema.SCHEMA.names) - set(footer.schema.to_arrow_schema().names)
     if missing:
         return Refused(path, f"foreign: columns {', '.join(sorted(missing))} are missing")
-    if not footer.num_rows:
+    is_last = own.get(schema.LAST_KEY) == b"1"
+    if not footer.num_rows and not is_last:  # the last may have nothing more to say than that it is the last
         return Refused(path, "empty: the segment has no rows")
     index = own.get(schema.SEGMENT_KEY, b"0")
     dropped = own.get(schema.DROPPED_KEY, b"0")
     return Footer(
         Segment(path, int(index) if index.isdigit() else 0, footer.num_rows, size),
-        own.get(schema.LAST_KEY) == b"1",
+        is_last,
         int(dropped) if dropped.isdigit() else 0,
     )
 

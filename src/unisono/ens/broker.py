@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from unisono.ens.ending import end
 from unisono.ens.options import Address, BrokerOptions
 from unisono.ens.outbox import Outbox, Parcel
 from unisono.ens.port import Capabilities, Interest, Notify
@@ -171,14 +172,19 @@ class BrokerService(ABC):
             self.trouble(UnconfirmedError(f"{outbox.waiting} frames were never sent: {self.url} was closed"))
         finally:
             outbox.close(f"{self.url} is closed")
-            sender.cancel()
-            if self._store is not None:
-                await self._store.close()
             try:
-                async with asyncio.timeout(self.options.close_timeout):
-                    await self._part()
-            except (TimeoutError, ConnectionError) as error:
-                log.warning("%s did not close in an orderly way: %s", self.url, error)
+                await end(sender)
+                if self._store is not None:
+                    await self._store.close()
+            finally:
+                await self._part_in_time()
+
+    async def _part_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(self.options.close_timeout):
+                await self._part()
+        except (TimeoutError, ConnectionError) as error:
+            log.warning("%s did not close in an orderly way: %s", self.url, error or "it took too long")
 
     # What an adapter needs.
 

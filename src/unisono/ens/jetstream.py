@@ -19,6 +19,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, Header, PubAck, StorageType, StreamConfig
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError, ServiceUnavailableError
 
+from unisono.ens.ending import end
 from unisono.ens.names import from_subject, to_subject
 from unisono.ens.nats import HEADER_BYTES, NatsOptions, NatsService
 from unisono.ens.options import Address
@@ -218,8 +219,7 @@ class JetStreamService(NatsService):
         await super(NatsService, self).flush()
 
     async def _part(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        await end(self._watch)
         if self.client.is_connected:
             await asyncio.gather(*(reader.stop() for reader in self._readers.values()))
         await super()._part()

@@ -23,6 +23,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from unisono.ens.broker import BrokerService
+from unisono.ens.ending import end
 from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix, from_subject, to_subject
 from unisono.ens.nats_keys import check_keys
@@ -120,8 +121,7 @@ class NatsService(BrokerService):
             self._check_server()
             self.is_up.set()
         except BaseException:
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
+            await end(connecting)
             await self._part()
             raise
 

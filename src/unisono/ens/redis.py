@@ -9,18 +9,22 @@ redis://host?prefix={u}:                    a hash tag keeps all topics in one s
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import Iterable
 from socket import gaierror
 from typing import Annotated, Any, Literal
+from weakref import WeakSet
 
 from msgspec import Meta
-from redis.asyncio import Redis
+from redis.asyncio import Connection, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, BusyLoadingError, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from unisono.ens.broker import BrokerService
+from unisono.ens.ending import end
 from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix
 from unisono.ens.options import (
@@ -38,6 +42,8 @@ from unisono.model.errors import ConfigError, UnisonoError
 
 PORT = 6379
 READ_S = 2.0  # the longest that a read waits at the server
+
+log = logging.getLogger("unisono")
 
 
 class RedisOptions(BrokerOptions, frozen=True, kw_only=True):
@@ -78,6 +84,9 @@ class RedisService(BrokerService):
         self._writer: Redis | None = None
         self._reader: asyncio.Task[None] | None = None
         self._broke: Exception | None = None  # why the reader's connection is gone
+        self._clients: set[Redis] = set()  # all that may have connections, the store's too
+        self._transports: WeakSet[asyncio.WriteTransport] = WeakSet()
+        self._has_parted = False
 
     @abstractmethod
     async def _read(self) -> None:
@@ -94,9 +103,9 @@ class RedisService(BrokerService):
         return self._writer
 
     def new_client(self, timeout_s: float) -> Redis:
-        """A connection as the URL describes it; nothing happens yet."""
+        """A connection as the URL describes it; nothing happens yet. To be given back to `let_go`."""
         o, address = self.options, self.address
-        return Redis(
+        client = Redis(
             host=address.host,
             port=address.port,
             db=int(address.path or 0),
@@ -111,7 +120,26 @@ class RedisService(BrokerService):
             ssl_certfile=o.tls_cert,
             ssl_keyfile=o.tls_key,
             protocol=2,
+            redis_connect_func=self._connected,
         )
+        self._clients.add(client)
+        return client
+
+    async def _connected(self, connection: Connection) -> None:
+        """Greet a new connection, unless it comes too late: nobody would close it any more."""
+        if self._has_parted:
+            raise RedisConnectionError(f"{self.url} is closed")
+        self._transports.add(connection._writer.transport)  # type: ignore[union-attr]
+        await connection.on_connect()
+
+    async def let_go(self, client: Redis | None) -> None:
+        """Close its connections, also those in use; it is forgotten only when that was not interrupted."""
+        if client is not None:
+            try:
+                await client.aclose()
+            except (RedisError, OSError) as error:
+                log.debug("a connection to %s did not close in an orderly way: %s", self.url, error)
+            self._clients.discard(client)
 
     def store(self) -> Store:
         """What nodes keep in common, on this Redis; in this process with store=local."""
@@ -123,6 +151,7 @@ class RedisService(BrokerService):
         return self._store
 
     async def _reach(self) -> None:
+        self._has_parted = False
         self._writer = self.new_client(self.options.connect_timeout)
         self._broke = None
         try:
@@ -209,13 +238,18 @@ class RedisService(BrokerService):
         self.trouble(UnisonoError(f"{self.url} does not take frames, they wait: {error}"))
 
     async def _part(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
-            self._reader = None
-        if self._writer is not None:
-            await self._writer.aclose()
+        self._has_parted = True
         self.is_up.clear()
+        try:
+            await end(self._reader)
+            self._reader = None
+        finally:
+            try:
+                await asyncio.gather(*(self.let_go(client) for client in tuple(self._clients)))
+            finally:
+                for transport in tuple(self._transports):
+                    transport.abort()  # for those that have still something to send, and nobody who takes it
+                await asyncio.sleep(0)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

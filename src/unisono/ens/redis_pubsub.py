@@ -43,7 +43,7 @@ class RedisPubSub(RedisService):
         finally:
             self._pubsub = None
             await pubsub.aclose()  # type: ignore[no-untyped-call]
-            await client.aclose()
+            await self.let_go(client)
 
     def _heard(self, message: dict[str, Any]) -> None:
         kind = message["type"]

@@ -192,8 +192,7 @@ class RedisStore:
         await self._watches.close()
         await self._appends.close()
         client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        await self._service.let_go(client)
 
     # Asking.
 

@@ -86,7 +86,7 @@ class RedisStreams(RedisService):
                 for key, entries in reply or ():
                     self._heard(key.decode(), entries)
         finally:
-            await client.aclose()
+            await self.let_go(client)
 
     def _heard(self, key: str, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
         if key == self._wake_key:
@@ -224,10 +224,12 @@ class RedisStreams(RedisService):
         return shares
 
     async def _part(self) -> None:
-        if self.is_up.is_set():
-            with suppress(RedisError, OSError):  # it expires anyway
-                await self.writer.delete(self._wake_key)
-        await super()._part()
+        try:
+            if self.is_up.is_set():
+                with suppress(RedisError, OSError):  # it expires anyway
+                    await self.writer.delete(self._wake_key)
+        finally:
+            await super()._part()
 
 
 def _position(id: bytes) -> Position:

@@ -138,4 +138,4 @@ class RedisWatches:
                     self._changed(name.decode(), int(revision), value)
         finally:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
-            await client.aclose()
+            await self._service.let_go(client)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -167,16 +167,15 @@ class Bus:
                 for task in stuck:
                     log.error("bus '%s': handler '%s' does not end", self.name, task.get_name())
         finally:
-            if self._hub is not None:
-                self._hub.unpark(self._depart)
-                self._hub.part(self)
-                self._hub = None
-            try:
-                if self._recorder is not None:
-                    await self._recorder.close()
-            finally:
+            async with AsyncExitStack() as stack:  # each of them, whatever the others do; the last one first
                 if self._loop is not None:
-                    await self._service.close()
+                    stack.push_async_callback(self._service.close)
+                if self._recorder is not None:
+                    stack.push_async_callback(self._recorder.close)
+                if self._hub is not None:
+                    self._hub.unpark(self._depart)
+                    stack.push_async_callback(self._hub.part, self)
+                    self._hub = None
 
     def stop(self) -> None:
         """Make `run` return, after draining. May be called from any thread."""

@@ -45,7 +45,7 @@ class Exchange(Protocol):
         """Take in a bus; returns its incarnation, above that of every earlier one with its name."""
         ...
 
-    def part(self, bus: Bus) -> None:
+    async def part(self, bus: Bus) -> None:
         """A bus publishes and subscribes no more."""
         ...
 

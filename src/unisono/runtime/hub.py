@@ -80,7 +80,7 @@ class Hub:
                 streams[stream_of(publication)] = publication.nth - 1
         return streams
 
-    def part(self, bus: Bus) -> None:
+    async def part(self, bus: Bus) -> None:
         """A bus publishes no more, and its subscriptions have ended."""
         self.publishers.pop(bus, None)
         if not self.subscriptions:

@@ -7,6 +7,7 @@ with nats_server(jetstream=True) as server:
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -66,6 +67,16 @@ class Server:
         """Kill it, or ask it to stop, and start it again."""
         self._end(kill=kill)
         self.start()
+
+    @contextmanager
+    def stuck(self) -> Iterator[None]:
+        """For a while it does nothing at all, and keeps its connections."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def _end(self, *, kill: bool) -> None:
         process, self._process = self._process, None

@@ -47,7 +47,7 @@ async def operator(url: str, name: str | None = None) -> AsyncIterator[Client]:
         await client.open()
         yield client
     finally:
-        client.close()
+        await client.close()
         await service.close()
 
 

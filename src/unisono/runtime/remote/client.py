@@ -15,6 +15,7 @@ from unisono.engines.inputs import Controlled, Publish
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.publisher import Publisher
+from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import Packet, Sequenced
@@ -76,6 +77,7 @@ class Client:
         self._told_last = ""
         self._parts = 0
         self._hosts: dict[str, Host] = {}
+        self._ending: set[asyncio.Future[object]] = set()  # what was under way when it was cancelled
         self._interests: list[Interest] = []
         self._known = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
@@ -129,18 +131,22 @@ class Client:
         self.publishers[bus] = None
         return self.newest_life
 
-    def close(self) -> None:
+    def hush(self) -> None:
         """Talk to nobody any more."""
-        for host in self._hosts.values():
-            host.close()
-        self._hosts.clear()
+        for host in list(self._hosts.values()):
+            self.detach(host)
         if self._asking is not None:
             self._asking.cancel()
 
-    def part(self, bus: Bus) -> None:
+    async def close(self) -> None:
+        """Talk to nobody any more, and wait until nothing is under way."""
+        self.hush()
+        await end(self._asking, *self._ending)
+
+    async def part(self, bus: Bus) -> None:
         """The bus is closed, and so are its subscriptions."""
         self.publishers.pop(bus, None)
-        self.close()
+        await self.close()
 
     # Hosts.
 
@@ -164,7 +170,10 @@ class Client:
     def detach(self, host: Host) -> None:
         """Let it hear nothing any more."""
         self._hosts.pop(host.address, None)
-        host.close()
+        pending = host.close()
+        if pending is not None:
+            self._ending.add(pending)
+            pending.add_done_callback(self._ending.discard)
 
     def _arrived(self, topic: str, frame: bytes) -> None:
         try:
@@ -230,7 +239,7 @@ class Client:
             for flight in {flight: None for flight, _ in self._flights.values()}:
                 flight.crash(self._error)
             self._flights.clear()
-            self.close()
+            self.hush()
 
     def _ask(self, version: int) -> None:
         """Ask until a control record of this version, or a newer one, is known."""

@@ -64,13 +64,14 @@ class Host:
         """The network brought a packet."""
         self.handle(Arrived(source, packet))
 
-    def close(self) -> None:
-        """Do nothing any more."""
+    def close(self) -> asyncio.Future[object] | None:
+        """Do nothing any more; returns what is still being carried out, cancelled."""
         self._closed = True
         self._timer.cancel()
         self._effects.clear()
         if self._waits_for is not None:
             self._waits_for.cancel()
+        return self._waits_for
 
     def _tick(self) -> None:
         self.handle(TICK)

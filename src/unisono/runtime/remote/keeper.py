@@ -12,6 +12,7 @@ from unisono.engines.effects import Append, Decide, Effect, Look, Read, Truncate
 from unisono.engines.inputs import Appended, Controlled, Input, ReadBack
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.wire import decode_control, encode_control
+from unisono.ens.ending import end
 from unisono.ens.store import Store, Watch
 from unisono.model.codec import decode_record, encode_record
 from unisono.model.errors import FrameError, UnisonoError
@@ -61,8 +62,7 @@ class Keeper:
 
     async def close(self) -> None:
         """Ask nothing any more."""
-        for task in self._tasks:
-            task.cancel()
+        await end(*self._tasks)
         if self._watch is not None:
             await self._watch.close()
         await self._store.close()

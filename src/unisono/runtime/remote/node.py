@@ -22,6 +22,7 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.describing import describe
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
 from unisono.model.errors import ConfigError, FrameError, UnisonoError
@@ -118,8 +119,7 @@ class Node:
     async def close(self) -> None:
         """Serve nobody any more."""
         self._stop.set()
-        if self._beating is not None:
-            self._beating.cancel()
+        await end(self._beating)
         if hasattr(self, "_host"):
             self._host.close()
         if hasattr(self, "_keeper"):

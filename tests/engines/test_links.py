@@ -302,3 +302,97 @@ def test_whenever_processes_restart_each_life_hears_each_in_order(count, seed):
     for (sender, _), numbers in heard.items():
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
         assert all(n <= said[sender] for n in numbers)
+
+
+# Bounds.
+
+BOUNDED = LinkSettings(
+    retry_s=1.0, retry_s_max=4.0, window=3, queue_max=5, family_max=2, peers_max=4, silent_s=10.0
+)
+
+
+def hello(links: Links, peer: str, now: float = 1.0) -> list[Packet]:
+    return packets(links.handle(Arrived(peer, Packet(1, 0, None, 7, 0)), now))
+
+
+def test_whoever_was_silent_longest_is_forgotten_first():
+    links = Links(Echo("x"), BOUNDED, life=5)
+    for peer in ("a.1", "b.1", "a.2", "b.2"):
+        hello(links, peer)
+    hello(links, "a.1")
+    hello(links, "a.3")
+    assert list(links.peers) == ["b.1", "b.2", "a.1", "a.3"], "of its own family"
+    hello(links, "c")
+    assert list(links.peers) == ["b.2", "a.1", "a.3", "c"], "or of all"
+    links.check()
+
+
+def test_a_forgotten_peer_meets_a_new_life():
+    links = Links(Echo("x"), BOUNDED, life=5)
+    (first,) = hello(links, "a.1")
+    links.forget("a.1")
+    (again,) = hello(links, "a.1")
+    assert (first.life, again.life) == (5, 6)
+
+
+def test_nodes_are_never_forgotten():
+    links = Links(Echo("x"), BOUNDED, life=5, kept={"a.1", "n"})
+    for peer in ("n", "a.1", "a.2", "a.3", "b", "c", "d"):
+        hello(links, peer)
+    assert {"n", "a.1"} <= links.peers.keys()
+    assert len(links.peers) == 4
+    hello(links, "e", 100.0)
+    assert set(links.peers) == {"n", "a.1", "e"}, "all others were silent"
+
+
+def test_what_is_sent_to_somebody_silent_is_given_up():
+    links = Links(Echo("b"), BOUNDED, life=5)
+    links.handle(GO, 50.0)
+    now = 50.0
+    while (due := links.next_timer()) is not None:
+        now = due
+        links.handle(TICK, now)
+    assert 60.0 < now < 75.0
+    assert not links.peers
+
+
+def test_only_the_oldest_is_repeated_to_somebody_who_does_not_answer():
+    settings = LinkSettings(retry_s=1.0, retry_s_max=64.0, probe_after=2)
+    links = Links(Echo("b"), settings)
+    for _ in range(3):
+        links.handle(GO, 0.0)
+    repeated = []
+    for _ in range(4):
+        now = links.next_timer()
+        repeated.append([packet.number for packet in packets(links.handle(TICK, now))])
+    assert repeated == [[1, 2, 3], [1, 2, 3], [1], [1]]
+
+
+@given(st.integers(0, 2**32))
+def test_whoever_is_forgotten_is_heard_in_order_all_the_same(seed):
+    """What was under way is lost, and told so; what is handed on follows what was handed on before."""
+    random, now = Random(seed), 0.0
+    a, b = Links(Echo("b"), SETTINGS, life=1), Links(Echo("a"), SETTINGS, life=1)
+    flying: list[tuple[str, Packet]] = []
+    said = 0
+    for step in range(200):
+        now += 0.5
+        if step < 60 and random.random() < 0.4:
+            said += 1
+            flying += [("b", p) for p in packets(a.handle(GO, now))]
+        if step < 60 and random.random() < 0.1:
+            b.forget("a")
+        for links, peer in ((a, "b"), (b, "a")):
+            if (due := links.next_timer()) is not None and due <= now:
+                flying += [(peer, p) for p in packets(links.handle(TICK, now))]
+        for _ in range(3):
+            if flying:
+                to, packet = flying.pop(random.randrange(len(flying)))
+                if step < 60 and random.random() < 0.2:
+                    continue
+                source, links = ("a", b) if to == "b" else ("b", a)
+                flying += [(source, p) for p in packets(links.handle(Arrived(source, packet), now))]
+    heard = b.engine.heard
+    assert heard == sorted(set(heard))
+    if a.next_timer() is None:
+        assert set(heard) | set(a.engine.lost) == set(range(1, said + 1))

@@ -10,6 +10,10 @@ one it is meant for; what belongs to a former life of either side is dropped. Wh
 life yet learns it from the answer and starts from 1; whoever learns of a new one forgets what the old one was
 to be told, and tells its engine (`Lost`). Processes that never restart live in life 0 and know it of each other.
 
+Whoever talks to many keeps a link for each, and not for ever: with `peers_max`, `family_max` and `silent_s` a link
+that is not needed, or that one peer has too many of, is forgotten. For that peer we are a new life from then on, and
+it goes on as if we had been restarted. Peers in `kept` are never forgotten.
+
 `Links` wraps an engine: it turns its `Send`s into `Packet`s and packets back into `Received`. Wrapped or not,
 the engine cannot tell the difference.
 """
@@ -17,7 +21,7 @@ the engine cannot tell the difference.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Container, Hashable, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -26,7 +30,7 @@ from unisono.engines.contract import Engine
 from unisono.engines.effects import Effect, Fail, Send
 from unisono.engines.inputs import TICK, Input, Lost, Received
 from unisono.model.errors import UnisonoError
-from unisono.model.frames import Message, Packet
+from unisono.model.frames import Message, Packet, Repair
 
 
 class Transmit(msgspec.Struct, frozen=True):
@@ -41,6 +45,7 @@ class Arrived(msgspec.Struct, frozen=True):
 
     source: str
     packet: Packet
+    size: int = 0  # bytes it takes, where that matters
 
 
 class LinkSettings(msgspec.Struct, frozen=True):
@@ -50,6 +55,13 @@ class LinkSettings(msgspec.Struct, frozen=True):
     retry_s_max: float = 1.0
     window: int = 1024  # packets on their way; what comes beyond waits its turn
     queue_max: int = 65536  # messages waiting for the window; beyond it the link gives up
+    early_bytes_max: int = 64 * 1024 * 1024  # what came out of order, of all peers; the rest will be repeated
+    probe_after: int = 0  # after so many repeats without an answer only the oldest packet is; 0: always all
+    # For whoever talks to everybody; 0: no bound.
+    peers_max: int = 0  # links
+    family_max: int = 0  # links with peers whose names begin with the same word
+    silent_s: float = 0.0  # a peer that says nothing for so long is forgotten
+    answers_max: int = 0  # a `Repair` is left out when so many messages wait: whoever wants it asks again
 
 
 class LinkBroken(UnisonoError):
@@ -65,17 +77,21 @@ class _Link:
     __slots__ = (
         "acknowledged",
         "early",
+        "early_bytes",
         "heard",
+        "heard_at",
         "life",
         "next",
+        "own",
         "pause",
         "queue",
         "retry_at",
         "unacknowledged",
     )
 
-    def __init__(self, life: int = 0) -> None:
+    def __init__(self, life: int = 0, own: int = 0) -> None:
         self.life = life  # the newest life of the peer that was heard of
+        self.own = own  # which life of ours it knows
         self.next = 1  # number of the next packet out
         self.acknowledged = 0  # the peer has everything up to here
         self.unacknowledged: dict[int, Message] = {}
@@ -83,7 +99,9 @@ class _Link:
         self.retry_at: float | None = None
         self.pause = 0.0
         self.heard = 0  # handed on everything up to here
+        self.heard_at = 0.0
         self.early: dict[int, Message] = {}
+        self.early_bytes = 0
 
     def copy(self) -> _Link:
         twin = _Link()
@@ -109,11 +127,24 @@ class _Link:
 class Links:
     """An engine behind reliable FIFO links."""
 
-    def __init__(self, engine: Engine, settings: LinkSettings = LinkSettings(), life: int = 0) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: LinkSettings = LinkSettings(),
+        life: int = 0,
+        kept: Container[str] = frozenset(),
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.life = life  # larger than that of any earlier process with this address
-        self.peers: dict[str, _Link] = {}
+        self.kept = kept
+        self.peers: dict[str, _Link] = {}  # where there are bounds, those heard of last come last
+        self.forgotten = 0
+        self._families: dict[str, dict[str, None]] = {}
+        self._due: dict[str, float] = {}  # peer -> when what it has not acknowledged is repeated
+        self._early_bytes = 0
+        self._is_bounded = bool(settings.peers_max or settings.family_max or settings.silent_s)
+        self._sweep_at = settings.silent_s
 
     def handle(self, input: Input | Arrived, now: float) -> list[LinkEffect]:
         """Take one input at time `now`."""
@@ -129,33 +160,88 @@ class Links:
 
     def next_timer(self) -> float | None:
         """When a link repeats itself, or the engine wants to be called."""
-        times = [link.retry_at for link in self.peers.values() if link.retry_at is not None]
+        soonest = min(self._due.values(), default=None)
         inner = self.engine.next_timer()
-        if inner is not None:
-            times.append(inner)
-        return min(times, default=None)
+        if soonest is None or inner is None:
+            return inner if soonest is None else soonest
+        return min(soonest, inner)
+
+    # Who is known.
 
     def forget(self, peer: str) -> None:
-        """A peer is gone and will never be heard of again under this life: keep nothing for it."""
-        self.peers.pop(peer, None)
+        """Keep nothing for a peer; should it be heard of again, we are a new life for it."""
+        link = self.peers.pop(peer, None)
+        if link is None:
+            return
+        self.forgotten += 1
+        self._due.pop(peer, None)
+        self._early_bytes -= link.early_bytes
+        link.early_bytes = 0  # whoever is at work on it goes on with nothing
+        link.early.clear()
+        if self._is_bounded:
+            family = self._families[_family(peer)]
+            family.pop(peer, None)
+            if not family:
+                del self._families[_family(peer)]
 
     def _link(self, peer: str) -> _Link:
-        if peer not in self.peers:
-            self.peers[peer] = _Link()
-        return self.peers[peer]
+        link = self.peers.get(peer)
+        if link is None:
+            link = self.peers[peer] = _Link(own=self.life + self.forgotten)
+            if self._is_bounded:
+                self._families.setdefault(_family(peer), {})[peer] = None
+                self._make_room(peer)
+        return link
+
+    def _make_room(self, newcomer: str) -> None:
+        settings, family = self.settings, self._families[_family(newcomer)]
+        if settings.family_max and len(family) > settings.family_max:
+            self._forget_first(family)
+        if settings.peers_max and len(self.peers) > settings.peers_max:
+            self._forget_first(self.peers)
+
+    def _hear(self, peer: str, now: float) -> None:
+        """A peer speaks: it is the last to be forgotten, and others may be."""
+        link = self._link(peer)
+        link.heard_at = now
+        self.peers[peer] = self.peers.pop(peer)
+        family = self._families[_family(peer)]
+        del family[peer]
+        family[peer] = None
+        settings = self.settings
+        if settings.silent_s and now >= self._sweep_at:
+            self._sweep_at = now + settings.silent_s / 4
+            for other in [other for other, one in self.peers.items() if self._is_gone(other, one, now)]:
+                self.forget(other)
+
+    def _forget_first(self, peers: Iterable[str]) -> None:
+        first = next((peer for peer in peers if peer not in self.kept), None)
+        if first is not None:
+            self.forget(first)
+
+    # Out.
 
     def _wrap(self, effects: list[Effect], now: float) -> list[LinkEffect]:
         wrapped: list[LinkEffect] = []
         for effect in effects:
-            if isinstance(effect, Send):
-                link = self._link(effect.to)
-                link.queue.append(effect.message)
-                wrapped += self._transmit(effect.to, link, now)
-                if len(link.queue) > self.settings.queue_max:
-                    wrapped.append(Fail(LinkBroken(f"'{effect.to}' does not answer")))
-            else:
+            if not isinstance(effect, Send):
                 wrapped.append(effect)
+                continue
+            link, message = self._link(effect.to), effect.message
+            if self._may_be_left_out(link, message):
+                continue
+            link.queue.append(message)
+            wrapped += self._transmit(effect.to, link, now)
+            if len(link.queue) > self.settings.queue_max:
+                if self._is_bounded and effect.to not in self.kept:
+                    self.forget(effect.to)  # it asks without listening
+                else:
+                    wrapped.append(Fail(LinkBroken(f"'{effect.to}' does not answer")))
         return wrapped
+
+    def _may_be_left_out(self, link: _Link, message: Message) -> bool:
+        limit = self.settings.answers_max
+        return bool(limit) and isinstance(message, Repair) and len(link.unacknowledged) >= limit
 
     def _transmit(self, peer: str, link: _Link, now: float) -> list[LinkEffect]:
         effects: list[LinkEffect] = []
@@ -166,58 +252,106 @@ class Links:
             link.next += 1
         if link.unacknowledged and link.retry_at is None:
             link.pause = self.settings.retry_s
-            link.retry_at = now + link.pause
+            self._retry(peer, link, now + link.pause)
         return effects
 
+    def _retry(self, peer: str, link: _Link, at: float | None) -> None:
+        link.retry_at = at
+        if at is None:
+            self._due.pop(peer, None)
+        else:
+            self._due[peer] = at
+
     def _packet(self, link: _Link, number: int = 0, message: Message | None = None) -> Packet:
-        return Packet(number, link.heard, message, self.life, link.life)
+        return Packet(number, link.heard, message, link.own, link.life)
+
+    def _retries(self, now: float) -> list[LinkEffect]:
+        effects: list[LinkEffect] = []
+        due = {peer for peer, at in self._due.items() if at <= now}
+        for peer in [peer for peer in self.peers if peer in due] if due else ():
+            link = self.peers[peer]
+            if self._is_gone(peer, link, now):
+                self.forget(peer)
+                continue
+            probes = (
+                self.settings.probe_after
+                and link.pause >= self.settings.retry_s * 2**self.settings.probe_after
+            )
+            for number, message in link.unacknowledged.items():
+                effects.append(Transmit(peer, self._packet(link, number, message)))
+                if probes:
+                    break
+            link.pause = min(2 * link.pause, self.settings.retry_s_max)
+            self._retry(peer, link, now + link.pause)
+        return effects
+
+    def _is_gone(self, peer: str, link: _Link, now: float) -> bool:
+        """Whether a peer has been silent for too long; one that never spoke has as long from our first word on."""
+        if not self.settings.silent_s or peer in self.kept:
+            return False
+        link.heard_at = link.heard_at or now
+        return link.heard_at + self.settings.silent_s < now
+
+    # In.
 
     def _meet(self, peer: str, life: int, now: float) -> list[LinkEffect]:
         """Talk to a life of the peer that is new to us."""
         former = self._link(peer)
         waiting = (*former.unacknowledged.values(), *former.queue)
-        link = self.peers[peer] = _Link(life)
+        link = self.peers[peer] = _Link(life, former.own)
+        link.heard_at = former.heard_at
+        self._early_bytes -= former.early_bytes
+        self._due.pop(peer, None)
         if former.life:
             return self._wrap(self.engine.handle(Lost(peer, waiting), now), now) if waiting else []
         link.queue.extend(waiting)  # at the first meeting it was meant for whoever answers
         return self._transmit(peer, link, now)
 
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
-        link, packet = self._link(arrived.source), arrived.packet
+        source, packet = arrived.source, arrived.packet
+        if self._is_bounded:
+            self._hear(source, now)
+        link = self._link(source)
         effects: list[LinkEffect] = []
         if packet.life < link.life:
             return []  # of a former life
         if packet.life > link.life:
-            effects += self._meet(arrived.source, packet.life, now)
-            link = self._link(arrived.source)
-        if packet.to != self.life:  # meant for a former life, or for whoever is here: say who it is
-            return [*effects, Transmit(arrived.source, self._packet(link))]
+            effects += self._meet(source, packet.life, now)
+            link = self._link(source)
+        if packet.to != link.own:  # meant for a former life, or for whoever is here: say who it is
+            return [*effects, Transmit(source, self._packet(link))]
         if link.acknowledged < packet.acknowledged < link.next:
             for number in range(link.acknowledged + 1, packet.acknowledged + 1):
                 link.unacknowledged.pop(number, None)
             link.acknowledged = packet.acknowledged
-            link.retry_at = None
-            effects += self._transmit(arrived.source, link, now)
+            self._retry(source, link, None)
+            effects += self._transmit(source, link, now)
         if packet.message is None:
             return effects
-        if packet.number > link.heard and len(link.early) < self.settings.window:
-            link.early[packet.number] = packet.message
-        while link.heard + 1 in link.early:
+        if packet.number == link.heard + 1:
             link.heard += 1
-            message = link.early.pop(link.heard)
-            effects += self._wrap(self.engine.handle(Received(arrived.source, message), now), now)
-        effects.append(Transmit(arrived.source, self._packet(link)))
+            effects += self._hand_on(source, packet.message, now)
+        elif packet.number > link.heard:
+            self._keep_early(link, packet.number, packet.message, arrived.size)
+        while (message := link.early.pop(link.heard + 1, None)) is not None:
+            link.heard += 1
+            effects += self._hand_on(source, message, now)
+        if not link.early and link.early_bytes:
+            self._early_bytes -= link.early_bytes
+            link.early_bytes = 0
+        effects.append(Transmit(source, self._packet(link)))
         return effects
 
-    def _retries(self, now: float) -> list[LinkEffect]:
-        effects: list[LinkEffect] = []
-        for peer, link in self.peers.items():
-            if link.retry_at is not None and link.retry_at <= now:
-                for number, message in link.unacknowledged.items():
-                    effects.append(Transmit(peer, self._packet(link, number, message)))
-                link.pause = min(2 * link.pause, self.settings.retry_s_max)
-                link.retry_at = now + link.pause
-        return effects
+    def _hand_on(self, source: str, message: Message, now: float) -> list[LinkEffect]:
+        return self._wrap(self.engine.handle(Received(source, message), now), now)
+
+    def _keep_early(self, link: _Link, number: int, message: Message, size: int) -> None:
+        if number in link.early or len(link.early) >= self.settings.window:
+            return
+        if self._early_bytes + size <= self.settings.early_bytes_max:
+            link.early[number] = message
+            link.early_bytes += size
+            self._early_bytes += size
 
     def check(self) -> None:
         """The engine's own invariants, and bounded buffers."""
@@ -225,6 +359,8 @@ class Links:
         for link in self.peers.values():
             assert len(link.unacknowledged) <= self.settings.window
             assert len(link.early) <= self.settings.window
+        assert self._due == {p: link.retry_at for p, link in self.peers.items() if link.retry_at is not None}
+        assert self._early_bytes == sum(link.early_bytes for link in self.peers.values())
 
     def copy(self) -> Links:
         """An independent twin."""
@@ -232,6 +368,8 @@ class Links:
         twin.__dict__.update(self.__dict__)
         twin.engine = self.engine.copy()
         twin.peers = {peer: link.copy() for peer, link in self.peers.items()}
+        twin._families = {name: dict(family) for name, family in self._families.items()}
+        twin._due = dict(self._due)
         return twin
 
     def state(self) -> Hashable:
@@ -241,3 +379,7 @@ class Links:
             self.engine.state(),
             tuple(sorted((p, link.state()) for p, link in self.peers.items())),
         )
+
+
+def _family(peer: str) -> str:
+    return peer.partition(".")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import TypeAlias
 
 from unisono.engines.contract import Engine
@@ -19,7 +19,7 @@ CarryOut: TypeAlias = Callable[[Effect], Awaitable[object] | None]
 """Does what an effect says; what comes after it waits for what is returned."""
 
 # A broker's connection loses nothing while it stands: what is repeated early would only be in the way.
-LINKS = LinkSettings(retry_s=0.5, retry_s_max=5.0)
+LINKS = LinkSettings(retry_s=0.5, retry_s_max=5.0, probe_after=3)
 
 log = logging.getLogger("unisono")
 
@@ -34,9 +34,11 @@ class Host:
         life: int,
         transmit: Callable[[str, Packet], None],
         carry_out: CarryOut,
+        settings: LinkSettings = LINKS,
+        kept: Container[str] = frozenset(),
     ) -> None:
         self.address = address
-        self.links = Links(engine, LINKS, life)
+        self.links = Links(engine, settings, life, kept)
         self.stumbles = 0  # inputs that made the engine raise
         self._transmit = transmit
         self._carry_out = carry_out
@@ -60,9 +62,9 @@ class Host:
         if not self._closed:
             self._timer.reset()
 
-    def arrived(self, source: str, packet: Packet) -> None:
-        """The network brought a packet."""
-        self.handle(Arrived(source, packet))
+    def arrived(self, source: str, packet: Packet, size: int = 0) -> None:
+        """The network brought a packet, of so many bytes."""
+        self.handle(Arrived(source, packet, size))
 
     def close(self) -> asyncio.Future[object] | None:
         """Do nothing any more; returns what is still being carried out, cancelled."""

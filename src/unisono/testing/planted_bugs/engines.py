@@ -197,15 +197,7 @@ def never_waits(causal: bool) -> Publisher:
 # Links.
 
 
-class _WeakLinks(Links):
-    def copy(self) -> Links:
-        """A twin that is as weak."""
-        twin = type(self)(self.engine.copy(), self.settings)
-        twin.peers = {peer: link.copy() for peer, link in self.peers.items()}
-        return twin
-
-
-class OvertakingLinks(_WeakLinks):
+class OvertakingLinks(Links):
     """Hands messages on as they arrive."""
 
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
@@ -221,7 +213,7 @@ class OvertakingLinks(_WeakLinks):
         return [*effects, Transmit(arrived.source, Packet(0, link.heard))]
 
 
-class RepeatingLinks(_WeakLinks):
+class RepeatingLinks(Links):
     """Hands on what arrives twice, twice."""
 
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
@@ -233,7 +225,7 @@ class RepeatingLinks(_WeakLinks):
         return effects
 
 
-class SilentLinks(_WeakLinks):
+class SilentLinks(Links):
     """Never repeats what was lost."""
 
     def _retries(self, now: float) -> list[LinkEffect]:

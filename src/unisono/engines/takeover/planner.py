@@ -192,13 +192,16 @@ class Planner:
             if report.version >= 0
         )
 
-    def begun(self, control: Control, registrations: Iterable[Registration], now: float) -> None:
-        """A new epoch is here: what was asked for is in it, and who is gone need not be remembered.
+    def activated(self) -> None:
+        """An epoch has been activated: what was asked for is in it, or will be asked for again."""
+        self.requests.clear()
+
+    def begun(self, control: Control, registrations: Iterable[Registration], now: float) -> list[Effect]:
+        """We serve a new epoch, and who is gone need not be remembered; what was asked for meanwhile is due.
 
         Who leads grants a lease to everybody who is registered, heard of or not; who does not lead would only
         keep reports that grow old.
         """
-        self.requests.clear()
         self.dropped = {}
         self.forget = ()
         self.waiting = self.decide_at = None
@@ -210,6 +213,7 @@ class Planner:
         for name in control.patterns if leads else ():
             # It has reported nothing yet: this lease says nothing about topics.
             self.reports.setdefault(name, (Registration(name, -1, ()), now + self.settings.lease_s))
+        return self._prepare(control, now) if leads and self.requests.is_due else []
 
     def copy(self) -> Planner:
         """An independent twin."""

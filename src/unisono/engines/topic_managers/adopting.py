@@ -95,6 +95,7 @@ class Adopting(Hosting):
                 return self._finish(now)
             self.finish_at = now + self.settings.finish_s
             return []
+        self.planner.activated()
         if self.name not in control.live:
             self._retire(now)
             self.epoch = control.epoch
@@ -181,8 +182,8 @@ class Adopting(Hosting):
         start = self._learn(control, read)
         if not self._has_begun(control, start):
             return self._look(now)  # it is over, and its beginning is not kept any more
-        self.planner.begun(control, start.registrations if start is not None else (), now)
-        cuts = self._truncate(control, read)
+        due = self.planner.begun(control, start.registrations if start is not None else (), now)
+        cuts = self._truncate(control, read) + due
         own = read.get(self.name)
         if own is None or is_sealed(own[0], control.epoch):
             return cuts  # we own nothing, or it is already over
@@ -203,7 +204,7 @@ class Adopting(Hosting):
     def _go_on(self, now: float) -> list[Effect]:
         """Take what has waited for this epoch."""
         early, asking, waiting = self.early, self.asking, self.waiting
-        self.early, self.asking, self.waiting = [], {}, []
+        self.early, self.asking, self.waiting, self.kept_bytes = [], {}, [], 0
         effects: list[Effect] = []
         for source, routed in (*early, *asking.items()):
             effects += self._received(source, routed, now)

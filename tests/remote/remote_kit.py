@@ -13,11 +13,11 @@ QUICK = NodeOptions(beat_s=0.05, suspect_s=0.6)
 BOUND_S = 60.0
 
 
-def run(scenario):
+def run(scenario, bound_s=BOUND_S):
     """Run a coroutine, with a bound."""
 
     async def bounded():
-        async with asyncio.timeout(BOUND_S):
+        async with asyncio.timeout(bound_s):
             return await scenario
 
     return asyncio.run(bounded())

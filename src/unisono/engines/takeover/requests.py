@@ -52,12 +52,12 @@ class Requests:
         held = replan.patterns
         if held is not None and (reason := self._fault(held, replan.asks, control, trusted=trusted)):
             refused, replan = Refused(reason), msgspec.structs.replace(replan, patterns=None)
-        due = self._note(replan, new, control)
-        if due and not trusted and replan.asks not in self.asked:
-            if self.planned.get(replan.asks, 0) >= self.settings.client_epochs_per_minute:
-                return False, Refused(f"'{replan.asks}' has asked for too many epochs in this minute", new)
-            self.planned[replan.asks] = self.planned.get(replan.asks, 0) + 1
-            self.asked |= {replan.asks}
+        due, client = self._note(replan, new, control), client_of(replan.asks)
+        if due and not trusted and client not in self.asked:
+            if self.planned.get(client, 0) >= self.settings.client_epochs_per_minute:
+                return False, Refused(f"'{client}' has asked for too many epochs in this minute", new)
+            self.planned[client] = self.planned.get(client, 0) + 1
+            self.asked |= {client}
         if replan.alive and (trusted or replan.alive == replan.asks):
             due = self._take_alive(replan.alive, control) or due
         if trusted:
@@ -70,7 +70,8 @@ class Requests:
             return True
         self.topics |= dict.fromkeys(new)
         if new:
-            self.created[replan.asks] = self.created.get(replan.asks, 0) + len(new)
+            client = client_of(replan.asks)
+            self.created[client] = self.created.get(client, 0) + len(new)
         named = all(topic in control.owner or topic in self.topics for topic in replan.wants)
         due = bool(self.topics.keys() & {*replan.topics, *replan.wants})
         if replan.wants and named and not control.is_light(replan.wants):
@@ -96,11 +97,12 @@ class Requests:
                 check_topic(topic)
             except TopicError as error:
                 return (), Refused(str(error), (topic,))
+        client = client_of(replan.asks)
         for room, reason in (
             (settings.topics_max - made, f"there are no more than {settings.topics_max} topics"),
             (
-                settings.client_topics_per_minute - self.created.get(replan.asks, 0),
-                f"'{replan.asks}' may make {settings.client_topics_per_minute} topics in a minute",
+                settings.client_topics_per_minute - self.created.get(client, 0),
+                f"'{client}' may make {settings.client_topics_per_minute} topics in a minute",
             ),
         ):
             if len(new) > room:
@@ -144,6 +146,12 @@ class Requests:
         self.alive[node] = None
         return True
 
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody waits for the next epoch."""
+        named = self.wants or self.topics or self.patterns or self.rank
+        return bool(named or self.alive or self.moves or self.leaving)
+
     def clear(self) -> None:
         """An epoch has begun: what was asked for is in it, or will be asked for again."""
         self.wants, self.topics, self.patterns, self.alive = {}, {}, {}, {}
@@ -164,6 +172,11 @@ class Requests:
         return (
             tuple(self.wants), tuple(self.topics), patterns, self.rank, tuple(self.alive), moves, tuple(self.leaving)
         )  # fmt: skip
+
+
+def client_of(address: str) -> str:
+    """Whose quota something counts on: all parts of a client (`anna`, `anna.sub1`) share one."""
+    return address.partition(".")[0]
 
 
 def over(held: Registration, topics: Iterable[str], settings: NodeSettings) -> str:

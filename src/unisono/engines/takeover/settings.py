@@ -20,6 +20,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
     lease_s: float = 10.0  # a subscriber that has not reported for so long is gone
     stale_share: float = 0.25  # an epoch is planned when so many registrations are no longer true
     queue_max: int = 65536  # messages kept while frozen or before their epoch has begun
+    queue_bytes_max: int = 64 * 1024 * 1024  # and roughly how much of them
+    event_bytes_max: int = 0  # an event with its stamp; 0: no limit
     # How much there may be, and who may ask for it.
     topics_max: int = 10_000
     component_topics_max: int = 1_000  # topics of one component on one node; beyond it, it is split

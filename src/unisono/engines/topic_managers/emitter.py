@@ -25,16 +25,18 @@ class Emitter:
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
-        self.keep_later(stamped.topic, stamped.number, lambda: stamped, now)
+        self.keep_later(stamped.topic, stamped.number, lambda: stamped, now, _size(stamped))
 
-    def keep_later(self, topic: str, number: int, event: Callable[[], Stamped], now: float) -> None:
+    def keep_later(
+        self, topic: str, number: int, event: Callable[[], Stamped], now: float, size: int = 0
+    ) -> None:
         """Remember an event whose stamp is made only if somebody asks for it."""
         if not self.settings.ring_events:
             return
         ring = self.rings.get(topic)
         if ring is None:
-            ring = self.rings[topic] = Ring(self.settings.ring_events)
-        ring.append(number, event)
+            ring = self.rings[topic] = Ring(self.settings.ring_events, 0, self.settings.ring_bytes)
+        ring.append(number, event, size)
         self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def _beat_after(self, topic: str, silence: float, now: float) -> None:
@@ -49,9 +51,9 @@ class Emitter:
         self.epoch = epoch
         if not self.settings.ring_events:
             return
-        ring = self.rings[topic] = Ring(self.settings.ring_events, newest)
+        ring = self.rings[topic] = Ring(self.settings.ring_events, newest, self.settings.ring_bytes)
         for event in events:
-            ring.append(event.number, lambda event=event: event)  # type: ignore[misc]
+            ring.append(event.number, lambda event=event: event, _size(event))  # type: ignore[misc]
         self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def forget(self, epoch: int) -> None:
@@ -66,7 +68,7 @@ class Emitter:
         ring = self.rings.get(nack.topic)
         if ring is None:
             return Repair(nack.topic, (), (), 0, epochs)
-        found, gone = ring.find(nack.numbers)
+        found, gone = ring.find(nack.numbers, self.settings.repair_bytes)
         return Repair(nack.topic, found, gone, ring.newest, epochs)
 
     def heartbeats(self, now: float) -> list[Effect]:
@@ -101,3 +103,8 @@ class Emitter:
             tuple(sorted((t, r.state()) for t, r in self.rings.items())),
             tuple(sorted(self._beats.items())),
         )
+
+
+def _size(event: Stamped) -> int:
+    """Roughly how many bytes it takes."""
+    return 128 + len(event.publication.body) + 32 * len(event.entries)

@@ -18,7 +18,14 @@ from unisono.engines.takeover.writer import LaneWriter, Written
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.emitter import Emitter
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.engines.topic_managers.routing import ToManager, epoch_of, is_request, is_sound, without_ring
+from unisono.engines.topic_managers.routing import (
+    ToManager,
+    epoch_of,
+    is_request,
+    is_sound,
+    size_of,
+    without_ring,
+)
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
@@ -29,6 +36,7 @@ from unisono.model.frames import (
     Join,
     Joined,
     Nack,
+    Publication,
     Refused,
     Registration,
     Routed,
@@ -37,6 +45,7 @@ from unisono.model.frames import (
 from unisono.model.lanes import EventRecord, JoinRecord
 
 REPAIRS_MAX = 1024  # numbers answered at once; who misses more asks again
+STAMP_WORD = 12  # bytes that a name in a stamp takes beside its letters
 
 
 class Hosting:
@@ -58,6 +67,7 @@ class Hosting:
         self.waiting: list[Routed] = []  # requests that came while frozen
         self.early: list[tuple[str, Routed]] = []  # from nodes, for an epoch that has not begun here
         self.asking: dict[str, Routed] = {}  # the newest join of each subscriber for such an epoch
+        self.kept_bytes = 0  # roughly, of what waits and what is asked for
         self.lossy = -1  # an epoch of which we could not keep everything
         self.looked_until = 0.0
         self.peers: frozenset[str] = frozenset()  # nodes of the epoch we serve, and of the one that comes
@@ -77,8 +87,10 @@ class Hosting:
             if fault is not None:
                 return [fault]
             if isinstance(message, Join) and message.epoch > self.epoch:
-                if len(self.asking) < self.settings.queue_max or source in self.asking:
-                    self.asking[source] = routed  # nobody has two joins under way
+                if source in self.asking:  # nobody has two joins under way
+                    self.kept_bytes -= size_of(self.asking.pop(source).message)
+                if self._has_room(len(self.asking), message):
+                    self.asking[source] = routed
                 return self._look(now)
         elif (epoch := epoch_of(message)) is not None and epoch > self.epoch:
             # Whoever sent it may be a node that our control record does not know yet.
@@ -93,6 +105,8 @@ class Hosting:
         match message:
             case Create(publication):
                 speaks_for, about = publication.publisher, publication.topic
+                if self._is_too_large(publication):
+                    return Reject(FrameError(f"an event of '{source}' is too large with its stamp"))
             case Nack():
                 speaks_for, about = message.subscriber, message.topic
             case Join(registration):
@@ -106,6 +120,15 @@ class Hosting:
         if about != topic or (speaks_for != source and not self.is_peer(source)):
             return Reject(FrameError(f"'{source}' speaks for '{speaks_for}' on '{about}' to '{topic}'"))
         return None
+
+    def _is_too_large(self, publication: Publication) -> bool:
+        """Whether no record could hold the event with its stamp."""
+        manager, limit = self.managers.get(publication.topic), self.settings.event_bytes_max
+        if not limit or manager is None:
+            return False
+        stamp = sum(len(topic.encode()) + STAMP_WORD for topic in manager.group)
+        words = (*(publication.headers or {}).items(), (publication.publisher, publication.key or ""))
+        return len(publication.body) + stamp + sum(4 * len(a) + 4 * len(b) for a, b in words) > limit
 
     def _refused(self, registration: Registration) -> Refused | None:
         """Why a subscriber may not hold what it wants to."""
@@ -151,10 +174,18 @@ class Hosting:
         if epoch is not None and epoch != self.epoch:
             return []
         if self.frozen_until is not None and is_request(message):
-            if len(self.waiting) < self.settings.queue_max:  # whoever asks will ask again
+            if self._has_room(len(self.waiting), message):  # whoever asks will ask again
                 self.waiting.append(routed)
             return []
         return self._local(routed.topic, message, now)
+
+    def _has_room(self, kept: int, message: ToManager) -> bool:
+        """Whether one more may be kept for later; it counts from now on."""
+        size = size_of(message)
+        if kept >= self.settings.queue_max or self.kept_bytes + size > self.settings.queue_bytes_max:
+            return False
+        self.kept_bytes += size
+        return True
 
     def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
         """Hand a message to a manager that lives here, and go on with what it answers."""

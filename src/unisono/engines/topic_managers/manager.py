@@ -43,6 +43,7 @@ from unisono.model.frames import (
 
 PARKED_MAX = 1024  # publishers send again what comes beyond
 LIVES_MAX = 8  # lives of one publisher that are remembered
+PUBLISHERS_MAX = 1024  # publishers of one client that are remembered, by topic
 
 
 class TopicManager:
@@ -67,6 +68,9 @@ class TopicManager:
         self.registry = Registry(topic)
         self.seen: dict[tuple[str, int], Seen] = {}
         self._lives: dict[str, tuple[int, ...]] = {}  # publisher -> its lives in `seen`, oldest first
+        self._clients: dict[
+            str, dict[str, None]
+        ] = {}  # client -> its publishers, those heard of last come last
         self.under_way: set[int] = set()  # numbers given out whose events have not left the last manager
         self.draining = False  # events under way end elsewhere than new ones would
         self.parked: list[Create] = []  # what waits for them
@@ -239,6 +243,7 @@ class TopicManager:
         """What one life of a publisher has asked for; a few lives of each are remembered, the newest ones."""
         key = (publisher, incarnation)
         if key not in self.seen:
+            self._hear_of(publisher)
             lives = self._lives.get(publisher, ())
             if len(lives) >= LIVES_MAX and incarnation < lives[0]:
                 return None
@@ -249,6 +254,17 @@ class TopicManager:
                 self.seen.pop((publisher, oldest), None)
             self.seen[key] = Seen(self.settings.seen_max)
         return self.seen[key]
+
+    def _hear_of(self, publisher: str) -> None:
+        """A publisher begins a life; of a client that has too many, the one that did so longest ago is forgotten."""
+        publishers = self._clients.setdefault(publisher.partition(".")[0], {})
+        publishers.pop(publisher, None)
+        publishers[publisher] = None
+        if len(publishers) > PUBLISHERS_MAX:
+            oldest = next(iter(publishers))
+            del publishers[oldest]
+            for incarnation in self._lives.pop(oldest, ()):
+                self.seen.pop((oldest, incarnation), None)
 
     def check(self) -> None:
         """Nothing is known of a lower topic that its own manager could not have said."""
@@ -265,6 +281,7 @@ class TopicManager:
         twin.parked = list(self.parked)
         twin.seen = {k: v.copy() for k, v in self.seen.items()}
         twin._lives = dict(self._lives)
+        twin._clients = {client: dict(publishers) for client, publishers in self._clients.items()}
         twin.registry = self.registry.copy()
         twin.emitter = self.emitter.copy()
         return twin

@@ -22,7 +22,7 @@ from unisono.engines.inputs import (
 )
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.adopting import Adopting
-from unisono.engines.topic_managers.routing import is_sound
+from unisono.engines.topic_managers.routing import is_sound, size_of
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
 from unisono.model.frames import Message, Prepare, Prepared, Refused, Replan, Report, Routed
@@ -142,6 +142,7 @@ class ManagerNode(Adopting):
         """The epoch did not come: go on."""
         self.frozen_until = self.planner_of = None
         waiting, self.waiting = self.waiting, []
+        self.kept_bytes -= sum(size_of(routed.message) for routed in waiting)
         effects: list[Effect] = []
         for routed in waiting:
             effects += self._routed(routed, now)

@@ -56,6 +56,19 @@ def epoch_of(message: ToManager) -> int | None:
     return None
 
 
+def size_of(message: ToManager) -> int:
+    """Roughly how many bytes a message takes."""
+    match message:
+        case Create(publication) | Fill(publication):
+            return 256 + len(publication.body)
+        case Join(registration):
+            names = (*registration.topics, *message.new, *message.rest, *message.reached)
+            return 256 + sum(map(len, names)) + 64 * len(names)
+        case Nack():
+            return 256 + 8 * len(message.numbers)
+    return 256
+
+
 def is_request(message: ToManager) -> bool:
     """Whether it starts something new; what is under way goes on while a node is frozen."""
     return isinstance(message, Create) or (isinstance(message, Join) and not message.reached)

@@ -1,24 +1,65 @@
 """Who may come in as what: the words of a topic, which a server's permissions vouch for, say who sends.
 
-The engines see to it that everybody speaks for itself. What they cannot know is that a name is a client's.
+The engines see to it that everybody speaks for itself. What they cannot know is that a name is a client's: a client
+asks for places, joins, repairs, topics and patterns, and says that it is alive; whatever nodes tell each other is not
+believed from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
 
-from unisono.model.frames import Message, Replan
+from unisono.model.frames import Create, Join, Message, Nack, Publication, Replan, Report, Routed
 from unisono.runtime.remote.wire import RERANK
 
 ADMIN = "admin"  # the client that may change ranks and owners
 OPERATOR = f"{ADMIN}.{RERANK}"
+STAMP_ROOM = 32 * 1024  # of a frame, for what nodes add to an event
+ANSWER_S = 0.02  # a client is answered once in so long; all its buses hear it
+ASKERS_MAX = 4096
 
 
-def refusal(source: str, message: Message | None, nodes: Container[str]) -> str | None:
-    """Why a client's message is not let in; None if it is."""
-    client = source.partition(".")[0]
-    if client in nodes:
-        return f"'{client}' is the name of a node"
-    if isinstance(message, Replan) and message.alive:
-        return f"'{source}' is a client, and wants to be counted as node '{message.alive}'"
-    return None
+class Door:
+    """What a node lets in."""
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._event_bytes_max = frame_bytes_max - STAMP_ROOM
+        self._answered: dict[tuple[str, str], float] = {}
+
+    def refusal(self, source: str, message: Message | None, nodes: Container[str]) -> str | None:
+        """Why a client's message is not let in; None if it is."""
+        client = source.partition(".")[0]
+        if client in nodes:
+            return f"'{client}' is the name of a node"
+        match message:
+            case None | Report() | Routed(_, Nack()):
+                return None
+            case Routed(_, Join() as join) if not join.reached:
+                return None
+            case Replan():
+                return (
+                    None
+                    if not message.alive
+                    else f"'{source}' is a client, and wants to be counted as a node"
+                )
+            case Routed(_, Create(publication)):
+                if _size(publication) > self._event_bytes_max:
+                    return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"
+                return None
+        return f"'{source}' is a client, and sends what nodes send: {type(message).__name__}"
+
+    def may_ask(self, client: str, part: str, now: float) -> bool:
+        """Whether a question is answered: not if an answer to the same one has just been sent."""
+        if now - self._answered.get((client, part), -1.0) < ANSWER_S:
+            return False
+        if len(self._answered) >= ASKERS_MAX:
+            self._answered.clear()
+        self._answered[client, part] = now
+        return True
+
+
+def _size(publication: Publication) -> int:
+    """Roughly how many bytes an event takes."""
+    headers = sum(len(key) + len(value) for key, value in (publication.headers or {}).items())
+    words = len(publication.topic) + len(publication.publisher) + len(publication.key or "")
+    return len(publication.body) + 4 * (headers + words)

@@ -16,6 +16,7 @@ import msgspec
 
 from unisono.engines.effects import Announce, Effect, Fail, Reject
 from unisono.engines.inputs import Controlled, Input, Received, Suspected
+from unisono.engines.links import LinkSettings
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
 from unisono.engines.takeover.settings import NodeSettings
@@ -28,8 +29,8 @@ from unisono.ens.store import open_store
 from unisono.model.errors import ConfigError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.runtime.remote.beats import Beats
-from unisono.runtime.remote.door import OPERATOR, refusal
-from unisono.runtime.remote.host import Host
+from unisono.runtime.remote.door import OPERATOR, Door
+from unisono.runtime.remote.host import LINKS, Host
 from unisono.runtime.remote.keeper import Keeper
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.wire import (
@@ -51,6 +52,9 @@ from unisono.runtime.remote.wire import (
     to_client,
 )
 
+RECORD_ROOM = 4096  # of a frame, for what a record says beside the event and its stamp
+NODES_MAX = 4096  # names of nodes that are remembered
+
 log = logging.getLogger("unisono")
 
 
@@ -61,6 +65,10 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
     node: NodeSettings = NodeSettings(plan="forest")
     managers: ManagerSettings = ManagerSettings(ring_events=16384)
+
+    links: LinkSettings = msgspec.structs.replace(
+        LINKS, queue_max=4096, peers_max=32768, family_max=8192, silent_s=60.0, answers_max=16
+    )
 
 
 DRAIN_S = 3.0
@@ -83,6 +91,8 @@ class Node:
         self._error: UnisonoError | None = None
         self._serving = asyncio.Event()
         self._nodes = {self.name}  # names that are known to be nodes
+        self._door = Door(service.capabilities.frame_bytes_max)
+        self._told_of = (0, b"")  # the control record as clients are told it, and its version
         self._published = 0  # the version of the control record that clients were told last
         self._interests: list[Interest] = []
         self._beating: asyncio.Task[None] | None = None
@@ -95,9 +105,17 @@ class Node:
             self._keeper = Keeper(store, self._handle)
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
             self.engine = ManagerNode(
-                self.name, self.options.node, self.options.managers, restarted=self.name in control.nodes
+                self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
             )
-            self._host = Host(self.name, self.engine, self.life, self._transmit, self._carry_out)
+            self._host = Host(
+                self.name,
+                self.engine,
+                self.life,
+                self._transmit,
+                self._carry_out,
+                self.options.links,
+                self._nodes,
+            )
             subscribe = self._service.subscribe
             self._interests = [
                 await subscribe(frozenset({inbox_of(self.name)}), self._packets, with_topic=True),
@@ -110,6 +128,14 @@ class Node:
             await self.close()
             raise
         return self
+
+    def _settings(self) -> NodeSettings:
+        """What was asked for, and what the service sets: an event and its stamp must fit into a frame."""
+        settings = self.options.node
+        if settings.event_bytes_max:
+            return settings
+        limit = self._service.capabilities.frame_bytes_max - RECORD_ROOM
+        return msgspec.structs.replace(settings, event_bytes_max=limit)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -164,6 +190,8 @@ class Node:
     # What comes in.
 
     def _handle(self, input: Input) -> None:
+        if isinstance(input, Controlled):
+            self._nodes.update(input.control.nodes)
         self._host.handle(input)
         if isinstance(input, Controlled):
             self._tell_clients()
@@ -186,26 +214,29 @@ class Node:
         except (FrameError, ValueError) as error:
             self._reject(topic, error)
             return
-        if is_node:
+        if is_node and len(self._nodes) < NODES_MAX:
             self._nodes.add(source)
+        size = len(frame) // max(1, len(packets))
         for packet in packets:
-            reason = None if is_node else refusal(source, packet.message, self._nodes)
+            reason = None if is_node else self._door.refusal(source, packet.message, self._nodes)
             if reason is None:
-                self._host.arrived(source, packet)
+                self._host.arrived(source, packet, size)
             else:
                 self._reject(topic, reason)
         self._note_serving()
 
     def _transmit(self, to: str, packet: Packet) -> None:
-        is_node = to in self._nodes or (self.control is not None and to in self.control.nodes)
+        is_node = to in self._nodes
         self._post.send(between_nodes(self.name, to) if is_node else to_client(to, self.name), packet)
 
     def _asked(self, topic: str, frame: bytes) -> None:
         """Somebody asks whoever is there."""
         _, _, client, part = topic.split(".")
         control = self.control
+        if not self._door.may_ask(client, part, asyncio.get_running_loop().time()):
+            return  # all of its buses hear the answer that is under way
         if part == ASK and control is not None:
-            answer = encode_told(self._keeper.world, control)
+            answer = self._told(control)
         elif part == DESCRIBE:
             answer = encode(describe(self.engine))
         else:
@@ -260,7 +291,13 @@ class Node:
             return
         self._published = control.version
         if control.leader == self.name:
-            self._post.publish(CONTROL, encode_told(self._keeper.world, control))
+            self._post.publish(CONTROL, self._told(control))
+
+    def _told(self, control: Control) -> bytes:
+        """What clients are told of the control record."""
+        if self._told_of[0] != control.version:
+            self._told_of = (control.version, encode_told(self._keeper.world, control))
+        return self._told_of[1]
 
     # Signs of life.
 

@@ -14,6 +14,8 @@ from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
 SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publishers have fewer under way
+SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
+SEEN_BYTES_MAX = 16 * 1024 * 1024
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 
@@ -103,7 +105,7 @@ def recover(
     return Recovery(
         EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
         tuple(kept for s in sorted(registered) if (kept := _among(registered[s], numbers)).topics),
-        tuple(s for life in list(seen)[-LIVES_MAX:] for s in seen[life].values()),
+        _newest(seen),
     )
 
 
@@ -149,6 +151,18 @@ def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced:
     window[sequenced.id.n] = sequenced
     if len(window) > SEEN_MAX:
         del window[min(window)]
+
+
+def _newest(seen: dict[tuple[str, str, int], dict[int, Sequenced]]) -> tuple[Sequenced, ...]:
+    """What is carried over, of those heard of last; there is a bound to what an epoch can begin with."""
+    kept: list[tuple[str, str, int]] = []
+    size = 0
+    for life in reversed(list(seen)[-LIVES_MAX:]):
+        size += sum(SEQUENCED_BYTES + ENTRY_BYTES * len(one.entries) for one in seen[life].values())
+        if kept and size > SEEN_BYTES_MAX:
+            break
+        kept.append(life)
+    return tuple(one for life in reversed(kept) for one in seen[life].values())
 
 
 def _holes(base: int, last: int, own: set[int]) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,8 @@ from unisono.ens.ending import end
 from unisono.ens.store import Store, Watch
 from unisono.model.codec import decode_record, encode_record
 from unisono.model.errors import FrameError, UnisonoError
-from unisono.model.lanes import LaneRecord, SealRecord
+from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
+from unisono.runtime.remote.chest import MARK, Chest
 
 KEY = "control"
 WORLD = "world"
@@ -29,11 +30,13 @@ log = logging.getLogger("unisono")
 class Keeper:
     """One node's way to the store."""
 
-    def __init__(self, store: Store, answer: Callable[[Input], None]) -> None:
+    def __init__(self, store: Store, answer: Callable[[Input], None], frame_bytes_max: int) -> None:
         self.control: Control | None = None  # the newest that was seen
         self.world = 0  # what everything in the store is of: one that was lost and made anew is another
         self.troubles = 0
         self._store = store
+        self._chest = Chest(store, frame_bytes_max)
+        self._swept = 0  # the epoch after which large things were swept up
         self._answer = answer
         self._watch: Watch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,10 +58,12 @@ class Keeper:
 
     async def look(self) -> Control:
         """The control record as it is now."""
-        found = await self._store.look(KEY)
-        if found is None:
-            raise ConnectionError("the store has lost the control record; look at the broker's log")
-        return decode_control(found[1])
+        while True:
+            found = await self._store.look(KEY)
+            if found is None:
+                raise ConnectionError("the store has lost the control record; look at the broker's log")
+            if whole := await self._chest.take(found[1]):
+                return decode_control(whole)  # else it is so old that it has been replaced
 
     async def close(self) -> None:
         """Ask nothing any more."""
@@ -87,8 +92,21 @@ class Keeper:
     # Lanes.
 
     def _append(self, lane: str, record: LaneRecord, expected: int | None) -> None:
+        data = encode_record(record)
+        if isinstance(record, EpochRecord) and not self._chest.holds(data):
+            self._begin(self._append_large(lane, record, data, expected))
+            return
+        self._put(lane, record, data, expected)
+
+    async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
+        brief = encode_record(EpochRecord(record.epoch, record.notice, (), ()))
+        if len(brief) > self._chest.limit // 2:
+            brief = encode_record(SealRecord(record.epoch))
+        self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)
+
+    def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
         try:
-            stored = self._store.append(lane, encode_record(record), expected)
+            stored = self._store.append(lane, data, expected)
         except TROUBLES as error:
             self._trouble(error)
             return
@@ -108,7 +126,7 @@ class Keeper:
         records: list[LaneRecord] = []
         for sequence, data in kept:
             try:
-                records.append(decode_record(data))
+                records.append(decode_record(await self._chest.take(data)))
             except FrameError as error:
                 log.error("lane '%s' holds something foreign at %d: %s", lane, sequence, error)
                 records.append(NOTHING)
@@ -118,14 +136,21 @@ class Keeper:
 
     async def _decide(self, control: Control) -> None:
         found = await self._store.look(KEY)
-        if found is not None and decode_control(found[1]).version == control.version - 1:
-            await self._store.decide(KEY, encode_control(control), found[0])
+        whole = b"" if found is None else await self._chest.take(found[1])
+        if found is not None and whole and decode_control(whole).version == control.version - 1:
+            data = encode_control(control)
+            if not self._chest.holds(data):
+                data = await self._chest.put(control.epoch, data)
+            await self._store.decide(KEY, data, found[0])
         await self._look()
 
     async def _look(self) -> None:
         self._learn(await self.look())
 
     def _changed(self, revision: int, value: bytes) -> None:
+        if value.startswith(MARK):
+            self._begin(self._look())
+            return
         try:
             self._learn(decode_control(value))
         except FrameError as error:
@@ -134,6 +159,9 @@ class Keeper:
     def _learn(self, control: Control) -> None:
         if self.control is None or control.version > self.control.version:
             self.control = control
+            if control.state == "active" and control.epoch > self._swept:
+                self._swept = control.epoch
+                self._begin(self._chest.sweep(control.epoch))
         self._answer(Controlled(control))
 
     # Troubles.

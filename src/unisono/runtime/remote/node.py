@@ -102,7 +102,7 @@ class Node:
         self._post = Post(self._service)
         try:
             store = await open_store(self._service)
-            self._keeper = Keeper(store, self._handle)
+            self._keeper = Keeper(store, self._handle, self._service.capabilities.frame_bytes_max)
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes

@@ -16,6 +16,7 @@ packets or notifications of one turn travel together.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -178,8 +179,8 @@ def decode_replan(data: bytes) -> Replan:
 
 
 def encode_told(world: int, control: Control) -> bytes:
-    """The bytes that tell of a control record."""
-    return encode(Told(world, encode_control(control)))
+    """The bytes that tell clients of a control record; what nodes mean to make of it is not for them."""
+    return encode(Told(world, encode_control(replace(control, intent=None))))
 
 
 def decode_told(data: bytes) -> tuple[int, Control]:

@@ -32,5 +32,5 @@ class Beats:
         ]
 
     def forget(self) -> None:
-        """Give everybody time to be heard again."""
+        """Give everybody time to be heard again, from when we look next."""
         self._heard.clear()

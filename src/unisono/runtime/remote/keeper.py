@@ -15,7 +15,7 @@ from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.ens.ending import end
 from unisono.ens.store import Store, Watch
 from unisono.model.codec import decode_record, encode_record
-from unisono.model.errors import FrameError, UnisonoError
+from unisono.model.errors import ForgottenError, FrameError, UnisonoError
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 from unisono.runtime.remote.chest import MARK, Chest
 
@@ -34,6 +34,7 @@ class Keeper:
         self.control: Control | None = None  # the newest that was seen
         self.world = 0  # what everything in the store is of: one that was lost and made anew is another
         self.troubles = 0
+        self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._chest = Chest(store, frame_bytes_max)
         self._swept = 0  # the epoch after which large things were swept up
@@ -61,7 +62,7 @@ class Keeper:
         while True:
             found = await self._store.look(KEY)
             if found is None:
-                raise ConnectionError("the store has lost the control record; look at the broker's log")
+                raise ForgottenError("the broker has lost the control record")
             if whole := await self._chest.take(found[1]):
                 return decode_control(whole)  # else it is so old that it has been replaced
 
@@ -178,6 +179,8 @@ class Keeper:
 
     def _trouble(self, error: BaseException) -> None:
         self.troubles += 1
+        if isinstance(error, ForgottenError):
+            self.on_forgotten(error)
         if isinstance(error, TROUBLES):
             log.warning("the store: %s", error)
         else:

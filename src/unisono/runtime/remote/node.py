@@ -26,7 +26,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
-from unisono.model.errors import ConfigError, FrameError, UnisonoError
+from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, Door
@@ -65,7 +65,6 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
     node: NodeSettings = NodeSettings(plan="forest")
     managers: ManagerSettings = ManagerSettings(ring_events=16384)
-
     links: LinkSettings = msgspec.structs.replace(
         LINKS, queue_max=4096, peers_max=32768, family_max=8192, silent_s=60.0, answers_max=16
     )
@@ -103,6 +102,7 @@ class Node:
         try:
             store = await open_store(self._service)
             self._keeper = Keeper(store, self._handle, self._service.capabilities.frame_bytes_max)
+            self._keeper.on_forgotten = self._forgotten
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
@@ -122,6 +122,8 @@ class Node:
                 await subscribe(frozenset({inbox_of_all()}), self._asked, with_topic=True),
                 await subscribe(frozenset({BEATS}), self._beat),
             ]
+            if isinstance(links := getattr(self._service, "on_link", None), list):
+                links.append(self._linked)
             await self._keeper.watch()
             self._beating = asyncio.create_task(self._beat_on(), name=f"{self.name} beats")
         except BaseException:
@@ -260,9 +262,24 @@ class Node:
         else:
             self._beats.heard(beat.node, asyncio.get_running_loop().time())
 
+    def _linked(self, is_up: bool) -> None:
+        """The connection is lost, or there again: either way nobody could be heard for a while."""
+        self._beats.forget()
+
+    def _forgotten(self, error: ForgottenError) -> None:
+        """What was acknowledged is gone, and only a new beginning can follow: whoever starts us begins it."""
+        self._fail(
+            ForgottenError(
+                f"{error}: what was acknowledged is lost with it; nodes and clients have to begin anew"
+            )
+        )
+
     def _give_up(self, reason: str) -> None:
+        self._fail(ConfigError(reason))
+
+    def _fail(self, error: UnisonoError) -> None:
         if self._error is None:
-            self._error = ConfigError(reason)
+            self._error = error
             self._stop.set()
 
     def _reject(self, where: str, reason: object) -> None:

@@ -40,6 +40,11 @@ class Missing:
         if topic not in self._asks:
             self._asks[topic] = (now + self.settings.nack_delay_s, self.settings.nack_retry_s)
 
+    def hurry(self, topic: str, now: float) -> None:
+        """Something came of asking: ask for the rest, if there is one, without the pauses of those who ask in vain."""
+        if topic in self._asks:
+            self._asks[topic] = (now + self.settings.nack_delay_s, self.settings.nack_retry_s)
+
     def due(self, now: float) -> list[str]:
         """The topics to ask about now; each is asked about again after a longer pause."""
         topics = [topic for topic, (when, _) in self._asks.items() if when <= now]

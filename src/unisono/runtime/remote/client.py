@@ -17,7 +17,7 @@ from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
-from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
+from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.frames import Packet, Sequenced
 from unisono.model.ids import EventId
 from unisono.runtime.options import Options
@@ -146,6 +146,10 @@ class Client:
     async def part(self, bus: Bus) -> None:
         """The bus is closed, and so are its subscriptions."""
         self.publishers.pop(bus, None)
+        error = UnconfirmedError(
+            f"bus '{self.name}' was closed before the event was confirmed; it may have its place, or not"
+        )
+        self._crash(error)
         await self.close()
 
     # Hosts.
@@ -236,10 +240,15 @@ class Client:
             self._error = error
             for subscription in list(self.subscriptions.values()):
                 subscription.end(self._error)
-            for flight in {flight: None for flight, _ in self._flights.values()}:
-                flight.crash(self._error)
-            self._flights.clear()
+            self._crash(self._error)
             self.hush()
+
+    def _crash(self, error: UnisonoError) -> None:
+        """What is under way will never be confirmed to us."""
+        for flight in {flight: None for flight, _ in self._flights.values()}:
+            flight.crash(error)
+        self._flights.clear()
+        self._missing.clear()
 
     def _ask(self, version: int) -> None:
         """Ask until a control record of this version, or a newer one, is known."""
@@ -380,4 +389,7 @@ class Client:
 
     def make_room(self, lane: Lane) -> None:
         """A subscription is no longer full."""
-        self.full.pop(lane, None)
+        if lane in self.full:
+            del self.full[lane]
+            if isinstance(lane, RemoteSubscription):
+                asyncio.get_running_loop().call_soon(lane.catch_up)

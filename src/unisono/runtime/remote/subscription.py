@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from unisono.engines.effects import Admit, Effect, Ignore, Listen
-from unisono.engines.inputs import Change, Notified
+from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
-from unisono.model.frames import Stamped
+from unisono.model.frames import Heartbeat, Repair, Stamped
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.wire import Note, decode_notes, events_on
@@ -26,6 +28,37 @@ JOIN_S = 1.0  # a join without an answer is sent again after this
 CHANGE_S = 30.0  # joining takes at most so long
 
 
+class Paced(Member):
+    """A member at the pace of its application.
+
+    What is repaired while that lags is not taken, and asked for again later; else, as long as something comes of
+    asking, it asks for more without a pause.
+    """
+
+    def __init__(
+        self, name: str, settings: SubscriberSettings, lags: Callable[[], bool], *, weight: int, join_s: float
+    ) -> None:
+        super().__init__(name, settings, weight=weight, join_s=join_s)
+        self._lags = lags
+
+    def handle(self, input: Input, now: float) -> list[Effect]:
+        """Take one input at time `now`."""
+        if not isinstance(input, Received) or not isinstance(input.message, Repair):
+            return super().handle(input, now)
+        repair = input.message
+        if self._lags():
+            input = Received(input.source, msgspec.structs.replace(repair, events=()))
+        elif repair.events:
+            self.inner.missing.hurry(repair.topic, now)
+        return super().handle(input, now)
+
+    def copy(self) -> Paced:
+        """An independent twin."""
+        twin = super().copy()
+        assert isinstance(twin, Paced)
+        return twin
+
+
 class RemoteSubscription(Subscription):
     """Events of some topics, in the order that nodes give them."""
 
@@ -35,6 +68,9 @@ class RemoteSubscription(Subscription):
         super().__init__(client, name, asked, options, recorder)
         self.deferred = 0  # frames that were not taken while the application lagged; they are asked for again
         self._client = client
+        self._behind: dict[
+            str, tuple[int, int]
+        ] = {}  # topic -> the epoch and the number of what was not taken
         self._interest: Interest | None = None
         self._wanted: frozenset[str] = frozenset()  # at the service
         self._member: Member | None = None
@@ -56,11 +92,12 @@ class RemoteSubscription(Subscription):
                 self.topics = self.asked
                 self._record_joined(dict.fromkeys(self.asked.difference(self.patterns), 0))
                 return
-            self._member = Member(
+            self._member = Paced(
                 self._client.address("sub"),
                 SubscriberSettings(
                     self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True
                 ),
+                lambda: self._lags,
                 weight=self.options.weight,
                 join_s=JOIN_S,
             )
@@ -196,11 +233,37 @@ class RemoteSubscription(Subscription):
         except (FrameError, AssertionError):
             self.rejected += 1
             return
-        if self in self._client.full and self.options.slow == "wait":
-            self.deferred += 1  # the engine will see the gap, and ask
+        if self._lags and self._host is not None:
+            self._defer(notes)
             return
         for note in notes:
             self._take_note(note)
+
+    @property
+    def _lags(self) -> bool:
+        """Whether the application has more than enough to do."""
+        return self in self._client.full and self.options.slow == "wait"
+
+    def _defer(self, notes: list[Note]) -> None:
+        """Remember only that there is something; once there is room it is asked for."""
+        self.deferred += 1
+        for note in notes:
+            match note:
+                case Stamped(_, epoch):
+                    topic, number = note.topic, note.entries.get(note.topic, 0)
+                case Heartbeat(topic, epoch, number):
+                    pass
+                case _:
+                    self._take_note(note)
+                    continue
+            if number > self._behind.get(topic, (0, 0))[1] and self.wants(topic):
+                self._behind[topic] = (epoch, number)
+
+    def catch_up(self) -> None:
+        """The application has room again."""
+        behind, self._behind = self._behind, {}
+        for topic, (epoch, number) in behind.items():
+            self._take_note(Heartbeat(topic, epoch, number))
 
     def _take_note(self, note: Note) -> None:
         if self._host is not None:

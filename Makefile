@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help hostile setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -48,6 +48,9 @@ kill-campaign: setup    ## the pipeline killed at random moments, its tables com
 
 pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
 	@$(BIN)/python scripts/pipeline_growth.py
+
+hostile: setup   ## a million frames of a hostile client, with credentials, against a node and honest clients
+	@UNISONO_HOSTILE_FRAMES=1000000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_hostile_clients.py -k hundred
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

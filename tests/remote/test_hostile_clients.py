@@ -132,6 +132,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_for_the_others(tmp_pat
                 )
             assert node.rejected > FRAMES // 10
             assert node._host.stumbles == 0
+            assert not node.engine.early, "only nodes speak of epochs to come"
             assert len(node._host.links.peers) < 1500
             assert resident_kb() - before < 100_000
             node.engine.check()
@@ -353,5 +354,25 @@ def test_without_credentials_malformed_frames_change_nothing(nats_url):
             assert all(events.rejected >= 600 for events in honest.heard)
             assert node._host.stumbles == 0
             assert not node._stop.is_set()
+
+    run(scenario())
+
+
+def test_an_event_that_fits_without_its_stamp_only_is_refused_too(nats_url):
+    """Topics with long names that are ordered together make long stamps."""
+    url = f"{nats_url}&frame_max=131072"
+    topics = [f"{i}.{'x' * 240}" for i in range(150)]
+
+    async def scenario():
+        async with crowded(url, QUICK) as (node, mallory, honest), AsyncExitStack() as stack:
+            for i in range(2):
+                bus = await stack.enter_async_context(connect(url, f"long{i}"))
+                await stack.enter_async_context(bus.subscribe("orders", *topics))
+            event = Publication("mallory.x", 1, 1, "orders", bytes(95_000))
+            await mallory.send("x", Routed("orders", Create(event)))
+            await mallory.client.flush()
+            await asyncio.sleep(0.2)
+            await go_on(honest, mallory)
+            assert node.rejected == 1
 
     run(scenario())

@@ -42,6 +42,7 @@ class Adopting(Hosting):
         self.adopting: Lanes | None = None
         self.look_at: float | None = None
         self.served: frozenset[str] = frozenset()  # nodes of the epoch we serve
+        self.suspects: frozenset[str] = frozenset()  # since the last control record, by who has left
         self.was_counted = False  # whoever was a node once and is not declared dead has left
 
     # Lanes.
@@ -86,6 +87,7 @@ class Adopting(Hosting):
         self.control = control
         self.peers = self.served.union(control.nodes)
         self.looked_until = now
+        self.suspects = frozenset()
         if self.spoiled is None:
             self.spoiled = control.epoch if control.state == "active" else control.epoch - 1
         self.finisher = self.finish_at = self.adopting = None
@@ -135,9 +137,12 @@ class Adopting(Hosting):
         control = self.control
         if control is None or control.state != "active" or node not in control.live or node == self.name:
             return []
-        if self.has_left and control.live != (node,):
-            return []  # unless nobody else is there
-        return [Decide(self.planner.force(control, now, dead=(node,)))]
+        if not self.has_left:
+            return [Decide(self.planner.force(control, now, dead=(node,)))]
+        self.suspects |= {node}
+        if not self.suspects.issuperset(control.live):
+            return []  # whoever has left stays away while anybody else is there
+        return [Decide(self.planner.force(control, now, dead=control.live))]
 
     @property
     def has_left(self) -> bool:

@@ -1,5 +1,7 @@
 """The one writer of a lane: pipelined, confirmed in order, stopped by a seal."""
 
+from random import Random
+
 from unisono.engines.effects import Append, Read
 from unisono.engines.takeover.writer import LaneWriter
 from unisono.model.frames import EpochNotice, Publication, Stamped
@@ -41,7 +43,7 @@ def test_a_zombies_second_append_is_stored_after_the_seal_and_confirmed_by_nobod
     append(writer, 2)
     assert writer.answered(event(1), None, 0.0) == ([], [])
     assert writer.answered(event(2), 2, 0.0) == ([], [Read("N1")])
-    assert writer.read_back((SealRecord(1), event(2)), 2, 0.0) == []
+    assert writer.read_back((SealRecord(1), event(2)), 2, 0.0) == ([], [])
     assert writer.state == "stopped"
     assert append(writer, 1) == []
 
@@ -54,8 +56,8 @@ def test_where_nothing_is_sealed_it_goes_back_and_appends_the_same_again():
     late = append(writer, 1)
     assert late == []  # while it reads, nothing goes out
     again = writer.read_back((event(1), event(9, epoch=0)), 2, 0.0)
-    assert again == [Append("N1", event(2), 2), Append("N1", event(3), 3)]
-    assert writer.answered(event(2), 3, 0.0)[0] == [event(2)]
+    assert again == ([], [Append("N1", event(2), 2)])
+    assert writer.answered(event(2), 3, 0.0) == ([event(2)], [Append("N1", event(3), 3)])
     assert writer.answered(event(3), 4, 0.0)[0] == [event(3)]
 
 
@@ -65,9 +67,40 @@ def test_silence_is_met_by_looking_with_growing_patience():
     assert writer.waits_since == 1.0
     assert writer.give_up_waiting(2.0) == [Read("N1")]
     assert writer.patience == 2
-    assert writer.read_back((), 0, 2.1) == [Append("N1", event(1), 0)]
+    assert writer.read_back((), 0, 2.1) == ([], [Append("N1", event(1), 0)])
     writer.answered(event(1), 1, 2.2)
     assert writer.patience == 1
+
+
+def test_what_a_reader_counts_is_stored_though_no_answer_came():
+    writer = LaneWriter("N1", 0, tail=0)
+    append(writer, 3, now=1.0)
+    writer.give_up_waiting(2.0)
+    confirmed, effects = writer.read_back((event(1), event(3), event(2)), 3, 2.1)
+    assert confirmed == [event(1), event(2)]
+    assert effects == [Append("N1", event(3), 3)]
+
+
+def test_two_attempts_do_not_take_each_others_places_for_ever():
+    """Found by the simulator: five records, appended again and again, each attempt in the way of the next."""
+    random = Random("two attempts")
+    for _ in range(300):
+        writer, lane, way = LaneWriter("N1", 0, tail=0), [], []
+        way += append(writer, 5)
+        for step in range(400):
+            if not writer.unconfirmed:
+                break
+            if not way or (step < 40 and random.random() < 0.2):
+                way += writer.give_up_waiting(float(step))  # though everything is still on its way
+            request = way.pop(0)
+            if isinstance(request, Read):
+                way += writer.read_back(tuple(lane), len(lane), float(step))[1]
+            elif request.expected == len(lane):
+                lane.append(request.record)
+                way += writer.answered(request.record, len(lane), float(step))[1]
+            else:
+                way += writer.answered(request.record, None, float(step))[1]
+        assert not writer.unconfirmed
 
 
 def test_an_answer_of_another_epoch_means_nothing():

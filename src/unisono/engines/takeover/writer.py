@@ -3,7 +3,9 @@
 Each append predicts the sequence it will get. That alone is no fence: a seal takes the place one append had
 predicted, and the next one is accepted after it. So a record counts as stored only right behind the one before
 it, and after any refusal or silence the writer reads the lane to its end: a seal of a higher epoch stops it for
-ever, otherwise it goes back and appends everything unconfirmed again, unchanged. Readers skip the copies.
+ever, otherwise what a reader would count is stored, and the writer goes back to the rest, unchanged. Readers skip
+the copies. It goes back with one record, and with the others only when that one is stored: appends of an earlier
+attempt may still be on the way, and two attempts that take each other's places would do so for ever.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 from unisono.engines.effects import Append, Effect, Read
+from unisono.engines.takeover.recovery import valid_records
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
 Written: TypeAlias = EventRecord | JoinRecord
@@ -31,7 +34,8 @@ class LaneWriter:
         self.unconfirmed: dict[int, Written] = {}  # by index, in order
         self.answers: dict[int, int] = {}  # index -> sequence, where an earlier one is still unknown
         self.on_the_way = 0
-        self.state = "open"  # open, broken (waiting for what is on the way), reading, stopped
+        # open, broken (waiting for what is on the way), reading, probing (with the first record), stopped
+        self.state = "open"
         self.waits_since: float | None = None  # since when nothing was confirmed
         self.patience = 1  # doubles each time nothing comes of it
 
@@ -60,10 +64,13 @@ class LaneWriter:
             return [], []
         self.on_the_way = max(0, self.on_the_way - 1)
         if sequence is None:
-            self.state = "broken" if self.state == "open" else self.state
+            self.state = "broken" if self.state in ("open", "probing") else self.state
         elif record.index in self.unconfirmed:
             self.answers[record.index] = sequence
-        confirmed = self._confirm(now) if self.state == "open" else []
+        confirmed = self._confirm(now) if self.state in ("open", "probing") else []
+        if confirmed and self.state == "probing":
+            self.state = "open"
+            return confirmed, [self._send(r, ahead) for ahead, r in enumerate(self.unconfirmed.values())]
         return confirmed, self._read_if_settled()
 
     def _confirm(self, now: float) -> list[Written]:
@@ -95,17 +102,26 @@ class LaneWriter:
         self.state = "reading"
         return [Read(self.lane)]
 
-    def read_back(self, records: Sequence[LaneRecord], tail: int, now: float) -> list[Effect]:
-        """The lane up to its end: stop if it is sealed, otherwise go back and append again."""
+    def read_back(
+        self, records: Sequence[LaneRecord], tail: int, now: float
+    ) -> tuple[list[Written], list[Effect]]:
+        """The lane up to its end: stop if it is sealed; otherwise what is in it is confirmed, and the next sent."""
         if is_sealed(records, self.epoch):
             self.stop()
-            return []
+            return [], []
         if self.state != "reading":
-            return []
+            return [], []
+        row = max(
+            (r.index for r in valid_records(records, self.epoch + 1) if r.epoch == self.epoch), default=0
+        )
+        confirmed = [self.unconfirmed.pop(index) for index in list(self.unconfirmed) if index <= row]
         self.state, self.position = "open", tail
         self.answers.clear()
         self.waits_since = now if self.unconfirmed else None
-        return [self._send(record, ahead) for ahead, record in enumerate(self.unconfirmed.values())]
+        if not self.unconfirmed:
+            return confirmed, []
+        self.state = "probing"
+        return confirmed, [self._send(next(iter(self.unconfirmed.values())), 0)]
 
     def stop(self) -> None:
         """Never append again."""

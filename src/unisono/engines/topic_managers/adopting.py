@@ -60,7 +60,8 @@ class Adopting(Hosting):
     def _read_back(self, lane: str, records: tuple[LaneRecord, ...], tail: int, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self.writer is not None and lane == self.writer.lane and self.adopting is None:
-            effects += self.writer.read_back(records, tail, now)
+            confirmed, more = self.writer.read_back(records, tail, now)
+            effects += self._stored(confirmed, now) + more
             if self.writer.state == "stopped":
                 self._retire(now)
                 effects.append(Look())

@@ -278,6 +278,8 @@ def test_who_asks_for_too_much_fails_by_name():
     (fail,) = one.handle(Received("N1", Refused("too many")), 0.0)
     assert isinstance(fail.error, QuotaError)
     assert one.handle(Received("N1", Refused("too many")), 0.0) == []
+    assert one.handle(Received("N1", Joined(1, ("A",), 0, {"A": 0})), 0.0) == []
+    assert one.next_timer() is None
 
 
 def test_epochs_that_nobody_remembers_end_a_subscription():

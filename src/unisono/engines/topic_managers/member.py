@@ -67,6 +67,8 @@ class Member:
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
+        if self.inner.failed:
+            return []
         match input:
             case Change(add, remove):
                 effects = self._change(split(add), split(remove), now)
@@ -86,6 +88,8 @@ class Member:
 
     def next_timer(self) -> float | None:
         """When something is to be sent again, or the subscriber wants to be called."""
+        if self.inner.failed:
+            return None
         times = (self.inner.next_timer(), self.retry_at, self.report_at, self.ask_at, self.notice_at)
         return min((time for time in times if time is not None), default=None)
 

@@ -6,15 +6,19 @@ import asyncio
 import secrets
 import signal
 import sys
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 import msgspec
 import typer
 
+from unisono.cli.observing import MetricsPort, pages, traces
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Url, url_of
+from unisono.cli.settings import Settings, Url, load
 from unisono.ens.registry import open_service
+from unisono.observability.metrics import Registry
 from unisono.runtime.remote.node import Node, NodeOptions
+from unisono.runtime.remote.node_observer import NodeObserver
 
 READY_S = 30.0
 
@@ -26,15 +30,22 @@ def node(
     suspect: Annotated[
         float, typer.Option(help="Seconds of silence after which a node is taken for dead.")
     ] = 2.0,
+    metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Sequence topics until stopped; several nodes on one broker share them."""
     options = NodeOptions(beat_s=beat, suspect_s=suspect)
-    asyncio.run(_serve(url_of(url), name or f"n{secrets.token_hex(3)}", options, json=json))
+    settings = load({"url": url, "metrics_port": metrics_port})
+    asyncio.run(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))
 
 
-async def _serve(url: str, name: str, options: NodeOptions, *, json: bool) -> None:
-    async with Node(open_service(url), name, options) as node:
+async def _serve(settings: Settings, name: str, options: NodeOptions, *, json: bool) -> None:
+    url, registry = settings.url, Registry()
+    async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(traces(settings, name))
+        node = Node(open_service(url), name, options, NodeObserver(name, registry, tracing))
+        at = await stack.enter_async_context(pages(registry, settings, settings.metrics_port, node.health))
+        await stack.enter_async_context(node)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, node.stop)
@@ -43,10 +54,13 @@ async def _serve(url: str, name: str, options: NodeOptions, *, json: bool) -> No
         await asyncio.wait({serving, ready}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
         if ready.done() and not serving.done():
             if json:
-                sys.stdout.write(msgspec.json.encode({"ready": True, "node": name}).decode() + "\n")
+                line = {"ready": True, "node": name} | ({} if at is None else {"metrics": at})
+                sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
                 sys.stdout.flush()
             else:
                 people.print(f"node [bold]{name}[/] serves {url}")
+                if at is not None:
+                    people.print(f"metrics: {at}")
         elif not serving.done():
             ready.cancel()
             raise ConnectionError(

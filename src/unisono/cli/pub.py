@@ -11,9 +11,11 @@ import msgspec
 import typer
 
 import unisono
+from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, finish, people
-from unisono.cli.settings import Url, url_of
+from unisono.cli.settings import Url, load
 from unisono.model.errors import ConfigError, UnconfirmedError
+from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
 from unisono.runtime.receipts import Receipt
 
@@ -41,14 +43,30 @@ def pub(
     id: Annotated[str | None, typer.Option(help="An id that makes a retry safe.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a confirmation.")] = 30.0,
     journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
+    metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Publish one event, or every line of standard input; exits 0 when all are acknowledged."""
     if stdin == (topic is not None) or (topic is not None and data is None):
         raise ConfigError("name a topic and its data, or give --stdin and write JSON lines")
-    bus = unisono.connect(url_of(url), name=name, publish_timeout=timeout, journal=journal)
+    settings, registry = load({"url": url}), Registry()
+    bus = unisono.connect(
+        settings.url,
+        name=name,
+        publish_timeout=timeout,
+        journal=journal,
+        metrics=None if metrics_port is None else registry,
+        trace=settings.trace_ratio,
+    )
     lines = _read_lines() if stdin else _one(Line(topic or "", _payload(data or ""), id))
-    published = asyncio.run(_publish(bus, lines, timeout, json=json))
+
+    async def publish() -> int:
+        async with pages(registry, settings, metrics_port) as at:
+            if at is not None:
+                people.print(f"metrics: {at}")
+            return await _publish(bus, lines, timeout, json=json)
+
+    published = asyncio.run(publish())
     if not json:
         people.print(f"{published:,} published")
 

@@ -13,9 +13,11 @@ import typer
 from rich.markup import escape
 
 import unisono
+from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Url, url_of
+from unisono.cli.settings import Url, load
 from unisono.model.event import Event
+from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
 
 
@@ -30,16 +32,36 @@ def sub(
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
     journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
+    metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Print events in their order: one line each, until stopped."""
-    bus = unisono.connect(url_of(url), name=name, journal=journal)
+    settings, registry = load({"url": url}), Registry()
+    bus = unisono.connect(
+        settings.url,
+        name=name,
+        journal=journal,
+        metrics=None if metrics_port is None else registry,
+        trace=settings.trace_ratio,
+    )
     options: dict[str, Any] = {"order": order, "on_gap": on_gap, "buffer": buffer, "max_hold": max_hold}
-    asyncio.run(_listen(bus, topics, options, count=count, idle=idle, json=json))
+
+    async def listen() -> None:
+        async with pages(registry, settings, metrics_port) as at:
+            await _listen(bus, topics, options, count=count, idle=idle, json=json, at=at)
+
+    asyncio.run(listen())
 
 
 async def _listen(
-    bus: Bus, topics: list[str], options: dict[str, Any], *, count: int | None, idle: float | None, json: bool
+    bus: Bus,
+    topics: list[str],
+    options: dict[str, Any],
+    *,
+    count: int | None,
+    idle: float | None,
+    json: bool,
+    at: str | None,
 ) -> None:
     async with bus, bus.subscribe(*topics, **options) as events:
         task = asyncio.current_task()
@@ -54,9 +76,11 @@ async def _listen(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop)
         if json:
-            _write(b'{"ready": true}')
+            _write(msgspec.json.encode({"ready": True} | ({} if at is None else {"metrics": at})))
         else:
             people.print(f"listening to {escape(', '.join(topics))}")
+            if at is not None:
+                people.print(f"metrics: {at}")
         left = count
         try:
             while left is None or left > 0:

@@ -140,6 +140,7 @@ class Links:
         self.kept = kept
         self.peers: dict[str, _Link] = {}  # where there are bounds, those heard of last come last
         self.forgotten = 0
+        self.repeated = 0  # packets sent again; nothing depends on it
         self._families: dict[str, dict[str, None]] = {}
         self._due: dict[str, float] = {}  # peer -> when what it has not acknowledged is repeated
         self._early_bytes = 0
@@ -279,6 +280,7 @@ class Links:
             )
             for number, message in link.unacknowledged.items():
                 effects.append(Transmit(peer, self._packet(link, number, message)))
+                self.repeated += 1
                 if probes:
                     break
             link.pause = min(2 * link.pause, self.settings.retry_s_max)

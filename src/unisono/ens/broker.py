@@ -186,6 +186,11 @@ class BrokerService(ABC):
         except (TimeoutError, ConnectionError) as error:
             log.warning("%s did not close in an orderly way: %s", self.url, error or "it took too long")
 
+    @property
+    def unsent(self) -> int:
+        """Frames that the broker does not have yet."""
+        return 0 if self._outbox is None else self._outbox.waiting
+
     # What an adapter needs.
 
     def trouble(self, error: UnisonoError) -> None:

@@ -11,6 +11,7 @@ Prometheus is met only when somebody reads (see exposition.py), and need not be 
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -27,9 +28,11 @@ BOUNDS_S = (
 
 COUNTERS = {
     "published": ("events_published", "Events that publishers handed over."),
+    "requests": ("requests_received", "Messages from clients and other nodes that came to a node."),
     "sequenced": ("events_sequenced", "Events that were given their number."),
     "stored": ("events_stored", "Events confirmed by a durable lane."),
-    "received": ("events_received", "Events that came to subscriptions."),
+    "announced": ("events_announced", "Events that a node handed to the broker for their subscribers."),
+    "received": ("events_received", "Events that came to subscriptions, those dropped among them."),
     "delivered": ("events_delivered", "Events handed to applications."),
     "held": ("events_held", "Events held back because an earlier one was missing."),
     "tagged": ("events_tagged", "Events delivered with in_order=False."),
@@ -40,11 +43,17 @@ COUNTERS = {
     "voided": ("events_voided", "Numbers that were declared to have no event."),
     "lost": ("events_lost", "Events that nobody could repair."),
     "rejected": ("frames_rejected", "Frames refused: malformed, forged, or over a quota."),
+    "deferred": (
+        "frames_deferred",
+        "Frames not taken because the application lagged; what was in them is asked for again.",
+    ),
     "repaired": ("events_repaired", "Events asked for again and sent again."),
     "joins": ("joins", "Topics joined by subscriptions."),
     "leaves": ("leaves", "Topics left by subscriptions."),
     "epoch_changes": ("epoch_changes", "Epochs begun, planned or forced."),
     "takeovers": ("takeovers", "Epochs forced to take over from a node that was gone."),
+    "link_retries": ("link_retries", "Packets sent again because the other side did not answer."),
+    "store_troubles": ("store_troubles", "Requests to the store that failed, or had no answer in time."),
     "outages": ("outages", "Times the connection to the broker was lost."),
     "restarts": ("process_restarts", "Child processes started again after they ended."),
 }
@@ -59,19 +68,21 @@ GAUGES = {
     ),
     "queued": ("queued_events", "Events that wait for the application."),
     "outbox": ("outbox_frames", "Frames that wait to be sent."),
-    "lanes_unconfirmed": ("lanes_unconfirmed_events", "Events written to lanes and not yet confirmed."),
+    "unconfirmed": ("unconfirmed_events", "Events published that have no place yet."),
+    "lanes_unconfirmed": ("lanes_unconfirmed_events", "Records written to lanes and not yet confirmed."),
     "topics": ("topics", "Topics known here."),
     "subscriptions": ("subscriptions", "Subscriptions known here."),
     "nodes": ("nodes", "Nodes that run."),
+    "peers": ("link_peers", "Clients and nodes that a node has links to."),
 }
 """Name of a gauge -> name after `unisono_`, and what it means."""
 
 PHASES = {
     "sequence": "from publish to its number",
     "store": "from its number to the lane's confirmation",
-    "travel": "from its number to a subscription",
-    "deliver": "from a subscription to the application",
-    "hold": "held back for earlier events",
+    "travel": "from publish to a subscription, by the clocks of both",
+    "hold": "held back for earlier events, if it was",
+    "deliver": "waiting for the application",
 }
 """Attribute of Metrics -> the part of an event's life that is measured."""
 
@@ -106,8 +117,10 @@ class Metrics(msgspec.Struct, kw_only=True, eq=False):
     name: str = ""
 
     published: int = 0
+    requests: int = 0
     sequenced: int = 0
     stored: int = 0
+    announced: int = 0
     received: int = 0
     delivered: int = 0
     held: int = 0
@@ -116,20 +129,24 @@ class Metrics(msgspec.Struct, kw_only=True, eq=False):
     voided: int = 0
     lost: int = 0
     rejected: int = 0
+    deferred: int = 0
     repaired: int = 0
     joins: int = 0
     leaves: int = 0
     epoch_changes: int = 0
     takeovers: int = 0
+    link_retries: int = 0
+    store_troubles: int = 0
     outages: int = 0
     restarts: int = 0
 
     sequence: Durations = msgspec.field(default_factory=Durations)
     store: Durations = msgspec.field(default_factory=Durations)
     travel: Durations = msgspec.field(default_factory=Durations)
-    deliver: Durations = msgspec.field(default_factory=Durations)
     hold: Durations = msgspec.field(default_factory=Durations)
+    deliver: Durations = msgspec.field(default_factory=Durations)
 
+    _refresh: Callable[[], None] | None = None
     _gauges: dict[str, Callable[[], float]] = msgspec.field(default_factory=dict)
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
@@ -137,6 +154,15 @@ class Metrics(msgspec.Struct, kw_only=True, eq=False):
         if name not in GAUGES:
             raise ConfigError(f"there is no gauge '{name}'; there are {', '.join(GAUGES)}")
         self._gauges[name] = read
+
+    def when_read(self, refresh: Callable[[], None]) -> None:
+        """Before somebody looks, call this: it brings up to date what others count anyway."""
+        self._refresh = refresh
+
+    def refresh(self) -> None:
+        """Bring everything up to date."""
+        if self._refresh is not None:
+            self._refresh()
 
     def counters(self) -> dict[str, int]:
         """All counters now."""
@@ -168,8 +194,10 @@ class Registry:
         self._members: list[Metrics] = []
 
     def new(self, *, role: str, name: str) -> Metrics:
-        """Somebody new who counts."""
-        metrics = Metrics(role=role, name=name)
+        """Somebody new who counts. No two are told under one name: the second is `name-2`."""
+        taken = {(member.role, member.name) for member in self._members}
+        names = (name if n == 1 else f"{name}-{n}" for n in itertools.count(1))
+        metrics = Metrics(role=role, name=next(free for free in names if (role, free) not in taken))
         self._members.append(metrics)
         return metrics
 
@@ -179,6 +207,8 @@ class Registry:
 
     def sample(self) -> list[Sample]:
         """What everybody has counted until now; call it where the counting is done, so that gauges may look around."""
+        for member in self._members:
+            member.refresh()
         return [
             Sample(
                 m.role,

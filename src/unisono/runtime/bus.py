@@ -27,7 +27,8 @@ from unisono.model.payloads import encode
 from unisono.runtime.counts import Counts
 from unisono.runtime.exchange import Exchange
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
-from unisono.runtime.options import check_number, check_topics, make_options
+from unisono.runtime.observer import Observer
+from unisono.runtime.options import check_extras, check_number, check_topics, make_options
 from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt, unconfirmed
 from unisono.runtime.recorder import Recorder
 from unisono.runtime.subscription import Subscription
@@ -50,8 +51,10 @@ class Bus:
         outbox: int,
         payload_max: int,
         publish_timeout: float,
+        observer: Observer | None = None,
     ) -> None:
         self.name = name
+        self._observer = observer
         self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)  # what handlers raised, newest last
         self._service = service
         self._make_exchange = exchange
@@ -94,6 +97,8 @@ class Bus:
             self._hub = self._make_exchange()
             await self._hub.open()
             self._incarnation = self._hub.welcome(self)
+            if self._observer is not None:
+                self._observer.open(self, self._hub)
             self._state = "open"
             if self._recorder is not None:
                 self._recorder.open(self._report)
@@ -168,6 +173,8 @@ class Bus:
                     log.error("bus '%s': handler '%s' does not end", self.name, task.get_name())
         finally:
             async with AsyncExitStack() as stack:  # each of them, whatever the others do; the last one first
+                if self._observer is not None:
+                    stack.push_async_callback(self._observer.close)
                 if self._loop is not None:
                     stack.push_async_callback(self._service.close)
                 if self._recorder is not None:
@@ -305,7 +312,8 @@ class Bus:
             check_topic(topic)
             nth = self._new_topic()
         if id is not None or headers is not None or deadline is not None:
-            known = self._check_extras(topic, id, headers, deadline)
+            check_extras(id, headers, deadline)
+            known = None if id is None else self._opened().known(topic, id)
             if known is not None:
                 return known
         self._nth[topic] = nth = nth + 1
@@ -348,24 +356,6 @@ class Bus:
             self._nth.forget(lambda topic: not hub.is_held(topic) and not waiting[topic])
         return self._nth.floor
 
-    def _check_extras(
-        self, topic: str, id: str | None, headers: Mapping[str, str] | None, deadline: float | None
-    ) -> Receipt | None:
-        if deadline is not None:
-            raise ConfigError(
-                "deadline= belongs to deadline-causal order, which this version does not have yet"
-            )
-        if headers is not None and not isinstance(headers, Mapping):
-            raise PayloadError(f"headers are a mapping of strings, not {type(headers).__name__}")
-        for key, value in (headers or {}).items():
-            if not isinstance(key, str) or not isinstance(value, str):
-                raise PayloadError(f"headers are strings; {key!r}: {value!r} is not")
-        if id is None:
-            return None
-        if not isinstance(id, str) or not id or len(id) > 255:
-            raise ConfigError(f"id={id!r}; an id is a string of 1 to 255 characters")
-        return self._opened().known(topic, id)
-
     async def flush(self) -> None:
         """Return when every event published so far has been sent, and slow subscribers have caught up."""
         self._opened()
@@ -401,6 +391,8 @@ class Bus:
                 flight.crash(
                     UnconfirmedError(f"the service did not take the event: {error}; retry with its id")
                 )
+            if self._observer is not None:
+                self._observer.departed(flight)
             if self._recorder is not None:
                 flight.when_landed(self._recorder.sequenced)
         self._wake_flushers()
@@ -440,6 +432,7 @@ class Bus:
         self._subscribed += 1
         name = made.name or f"{self.name}.{self._subscribed}"
         subscription = hub.subscription(name, checked, made, self._recorder)
+        subscription.observer = self._observer
         subscription.on_open, subscription.on_close = self._admit, self._dismiss
         return subscription
 
@@ -448,7 +441,10 @@ class Bus:
         self._open[subscription] = None
 
     def _dismiss(self, subscription: Subscription) -> None:
-        self._open.pop(subscription, None)
+        if subscription in self._open:
+            del self._open[subscription]
+            if self._observer is not None:
+                self._observer.part(subscription)
 
     def on(
         self, *topics: str, concurrency: int = 1, handler_timeout: float | None = 30.0, **options: Any

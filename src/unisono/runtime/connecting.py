@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from unisono.ens.registry import open_service
 from unisono.history.record import Record
 from unisono.model.errors import ConfigError
+from unisono.observability.metrics import Registry
+from unisono.observability.tracing import Tracing
 from unisono.runtime.bus import PAYLOAD_BYTES_MAX, Bus
 from unisono.runtime.hub import hub_of
 from unisono.runtime.naming import made_up_name
+from unisono.runtime.observer import Observer
 from unisono.runtime.options import check_number
 from unisono.runtime.recorder import make_recorder
+from unisono.runtime.traced import TracedBus
 
 if TYPE_CHECKING:
     from unisono.journal.options import Journal  # it needs pyarrow, and not everybody has it
@@ -32,6 +36,8 @@ def connect(
     publish_timeout: float = 30.0,
     node_timeout: float = 5.0,
     causal: bool = False,
+    metrics: Registry | None = None,
+    trace: Tracing | float = 0.0,
 ) -> Bus:
     """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
 
@@ -41,6 +47,8 @@ def connect(
     confirmation, `node_timeout` how many opening waits for a node to answer where nodes sequence.
     `causal` makes an event wait until those before it on other topics have their places, also where they were
     published without waiting; in one process that is always so.
+    `metrics` is where the bus counts (`unisono.observability.metrics.Registry`), `trace` the share of its events
+    that is followed from process to process by OpenTelemetry.
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
@@ -51,12 +59,16 @@ def connect(
     service = open_service(url)
     name = name or made_up_name(service)
     recorder = make_recorder(name, record, journal)
+    observer = Observer(name, metrics, trace) if metrics is not None or trace else None
+    kind = TracedBus if observer is not None and observer.traces else Bus
     if service.capabilities.carries_objects:
-        return Bus(service, partial(hub_of, service), name, recorder, outbox, payload_max, publish_timeout)
+        return kind(
+            service, partial(hub_of, service), name, recorder, outbox, payload_max, publish_timeout, observer
+        )
     from unisono.runtime.remote.client import Client  # not everybody needs it
     from unisono.runtime.remote.wire import check_name
 
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
     exchange = partial(Client, service, name, node_timeout, causal=causal)
-    return Bus(service, exchange, name, recorder, outbox, payload_max, publish_timeout)
+    return kind(service, exchange, name, recorder, outbox, payload_max, publish_timeout, observer)

@@ -21,6 +21,7 @@ class Exchange(Protocol):
     """Where publications get their places and subscriptions hear of them."""
 
     full: dict[Lane, None]  # subscriptions whose applications lag
+    rejected: int  # frames that made no sense
 
     @property
     def service(self) -> EventNotificationService:
@@ -30,6 +31,11 @@ class Exchange(Protocol):
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
+        ...
+
+    @property
+    def retries(self) -> int:
+        """Packets sent again because a node did not answer."""
         ...
 
     @property

@@ -15,6 +15,7 @@ import queue
 import threading
 import typing
 from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -100,6 +101,8 @@ async def serve(
     """
     threads = None if inspect.iscoroutinefunction(handler.function) else _Threads(handler.function)
     call = handler.function if threads is None else threads.call
+    if events.observer is not None and events.observer.tracing is not None:
+        call = events.observer.around(call, events)
     mine = [asyncio.create_task(_lane(handler, call, events, report)) for _ in range(handler.concurrency)]
     lanes.update(mine)
     try:
@@ -190,7 +193,8 @@ class _Thread:
 
     def __init__(self, function: Function) -> None:
         self._function = function
-        self._work: queue.SimpleQueue[tuple[Event[Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[Event[Any], Context, asyncio.Future[Any]] | None]
+        self._work = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="unisono-handler", daemon=True)
         self._thread.start()
 
@@ -200,11 +204,11 @@ class _Thread:
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            event, done = work
+            event, context, done = work
             result: Any = None
             error: BaseException | None = None
             try:
-                result = self._function(event)
+                result = context.run(self._function, event)
             except BaseException as raised:
                 error = raised
             try:
@@ -214,7 +218,7 @@ class _Thread:
 
     async def call(self, event: Event[Any]) -> Any:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._work.put((event, done))
+        self._work.put((event, copy_context(), done))
         return await done
 
     def stop(self) -> None:

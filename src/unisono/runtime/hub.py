@@ -50,6 +50,7 @@ class Hub:
         self.publishers: dict[Bus, None] = {}
         self.subscriptions: dict[str, LocalSubscription] = {}
         self.full: dict[Lane, None] = {}  # those that make publishers wait
+        self.rejected = self.retries = 0  # nothing comes from elsewhere
         self.plan: Plan | None = None  # the one applied last
         self.newest_life = 0  # the incarnation of the bus that opened last
         self.loop = asyncio.get_running_loop()  # everybody who meets here runs in it

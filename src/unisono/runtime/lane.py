@@ -16,6 +16,7 @@ from unisono.runtime.options import Options, check_number
 
 if TYPE_CHECKING:
     from unisono.runtime.exchange import Exchange
+    from unisono.runtime.observer import Observer
     from unisono.runtime.recorder import Recorder
 
 _NO_EVENTS: Iterator[Event[Any]] = iter(())
@@ -28,9 +29,13 @@ class Lane:
         self.name = name
         self.options = options
         self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
+        self.received = 0  # events that came to it, those dropped among them
+        self.observer: Observer | None = None
+        self.is_handled = False  # whether a handler is called with its events
         self._exchange = exchange
         self._recorder = recorder
         self._queue: deque[list[Event[Any]]] = deque()
+        self._since: deque[int] = deque()  # when each of them was queued, if somebody observes
         self._size = 0
         self._current: Iterator[Event[Any]] = _NO_EVENTS
         self._waiters: list[asyncio.Future[None]] = []
@@ -46,6 +51,11 @@ class Lane:
         """Events that wait for the application."""
         return self._size + length_hint(self._current)
 
+    @property
+    def fill(self) -> float:
+        """How full it is, from 0 to 1."""
+        return min(1.0, self.waiting / self.options.queue)
+
     def is_idle(self, lanes: int = 1) -> bool:
         """Whether the application has taken everything and all its lanes wait for more."""
         return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
@@ -59,7 +69,9 @@ class Lane:
 
     def _empty(self) -> None:
         """Discard what the application has not taken."""
+        self._taken = self.taken
         self._queue.clear()
+        self._since.clear()
         self._size = 0
         self._current = _NO_EVENTS
         self._wake()
@@ -69,9 +81,10 @@ class Lane:
         # A loop may be in the middle of the current list: emptied, it makes the loop look for the next one.
         current, queue = list(self._current), list(self._queue)
         self._current = iter([event for event in current if not is_unwanted(event)])
-        self._queue = deque(
-            kept for batch in queue if (kept := [event for event in batch if not is_unwanted(event)])
-        )
+        self._taken -= len(current) - length_hint(self._current)
+        kept = [[event for event in batch if not is_unwanted(event)] for batch in queue]
+        self._queue = deque(filter(None, kept))
+        self._since = deque(at for at, batch in zip(self._since, kept, strict=False) if batch)
         self._size = sum(map(len, self._queue))
         gone = [event for batch in (current, *queue) for event in batch if is_unwanted(event)]
         self._missed += sum(event.missed for event in gone)  # the next one will tell
@@ -82,6 +95,7 @@ class Lane:
     def _put(self, events: list[Event[Any]]) -> None:
         if not events or self._error is not None:
             return
+        self.received += len(events)
         missed = self._missed  # before these; what is dropped of them was missed by the next
         room = self.options.queue - self._size
         if len(events) > room and self.options.slow != "wait":
@@ -103,10 +117,12 @@ class Lane:
             self._missed -= missed
         self._queue.append(events)
         self._size += len(events)
+        if self.observer is not None:
+            self._since.append(self._observe(self.observer, events))
         if self._size >= self.options.queue and self.options.slow == "wait":
             self._exchange.full[self] = None
             if self._slow_timer is None:
-                self._watch(self._progress)
+                self._watch(self.taken)
         self._wake()
 
     def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
@@ -117,8 +133,12 @@ class Lane:
             Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
         )
 
+    def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:
+        """Events have come, and were queued now."""
+        return observer.came(events, self)
+
     @property
-    def _progress(self) -> int:
+    def taken(self) -> int:
         """How many events the application has taken since it opened."""
         return self._taken - length_hint(self._current)
 
@@ -130,8 +150,8 @@ class Lane:
         self._slow_timer = None
         if self not in self._exchange.full:
             return
-        if self._progress > taken:
-            self._watch(self._progress)
+        if self.taken > taken:
+            self._watch(self.taken)
             return
         seconds = self.options.slow_timeout
         self._fail(
@@ -158,6 +178,9 @@ class Lane:
         batch = self._queue.popleft()
         self._size -= len(batch)
         self._taken += len(batch)
+        if self._since:
+            assert self.observer is not None
+            self.observer.taken(batch, self._since.popleft(), self)
         self._make_room()
         return batch
 

@@ -90,10 +90,11 @@ class LocalSubscription(Subscription):
         self._closed = True
         self._end()
         self._empty()
+        if self._interest is not None:
+            self._record_left(self.topics)
         if self.on_close is not None:
             self.on_close(self)
         if self._interest is not None:
-            self._record_left(self.topics)
             await self._hub.service.unsubscribe(self._interest)
 
     def _end(self) -> None:
@@ -111,6 +112,12 @@ class LocalSubscription(Subscription):
             return False
         reached, sequenced = self._engine.reached, self._hub.sequenced
         return any(reached[topic] < sequenced(topic) for topic in self.topics)
+
+    @property
+    def buffered(self) -> int:
+        """Events that are held back for earlier ones."""
+        engine = self._engine.inner if isinstance(self._engine, FifoSubscriber) else self._engine
+        return 0 if engine is None else len(engine.held)
 
     # Changing.
 

@@ -5,13 +5,13 @@ An option that would be ignored, or that contradicts another, is refused by name
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from unisono.engines.topic_managers.settings import OnGap, SubscriberSettings
 from unisono.ens.port import Capabilities
-from unisono.model.errors import ConfigError, TopicError
+from unisono.model.errors import ConfigError, PayloadError, TopicError
 from unisono.model.ids import check_pattern, is_pattern, matches
 from unisono.model.payloads import check_type
 
@@ -116,6 +116,19 @@ def check_fewer(name: str, asked: frozenset[str], patterns: Iterable[str], fewer
         )
     if fewer == asked:
         raise TopicError(f"nothing would be left of subscription '{name}'; close it instead")
+
+
+def check_extras(id: str | None, headers: Mapping[str, str] | None, deadline: float | None) -> None:
+    """Raise ConfigError or PayloadError unless an event can be published with these."""
+    if deadline is not None:
+        raise ConfigError("deadline= belongs to deadline-causal order, which this version does not have yet")
+    if headers is not None and not isinstance(headers, Mapping):
+        raise PayloadError(f"headers are a mapping of strings, not {type(headers).__name__}")
+    for key, value in (headers or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise PayloadError(f"headers are strings; {key!r}: {value!r} is not")
+    if id is not None and (not isinstance(id, str) or not id or len(id) > 255):
+        raise ConfigError(f"id={id!r}; an id is a string of 1 to 255 characters")
 
 
 def make_options(options: dict[str, Any]) -> Options:

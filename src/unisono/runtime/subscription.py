@@ -39,6 +39,12 @@ class Subscription(Lane, ABC):
         self.topics: frozenset[str] = frozenset()  # those it holds now, also through patterns
         self.lost = 0  # events declared lost by the sequencer
         self.rejected = 0  # frames that made no sense
+        self.deferred = 0  # frames that were not taken while the application lagged; they are asked for again
+        self.tagged = 0  # events delivered with in_order=False
+        self.held = 0  # events that had to wait for earlier ones; counted where somebody observes
+        self.voided = 0  # numbers that were declared to have no event
+        self.repaired = 0  # events that came because they were asked for again
+        self.joins = self.leaves = 0  # topics
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
         self._changing = asyncio.Lock()
@@ -68,6 +74,11 @@ class Subscription(Lane, ABC):
         """Whether events that have been sequenced are still on their way to this subscription."""
 
     # Changing.
+
+    @property
+    @abstractmethod
+    def buffered(self) -> int:
+        """Events that are held back for earlier ones."""
 
     @abstractmethod
     async def add(self, *topics: str) -> None:
@@ -106,8 +117,11 @@ class Subscription(Lane, ABC):
         """Carry out an effect that concerns the application."""
         match effect:
             case Deliver(events, in_order):
+                if not in_order:
+                    self.tagged += len(events)
                 self._put([self._event(e.publication, e.entries, in_order) for e in events])
             case Drop(event, reason):
+                self.received += 1
                 self._dropped(event.publication, event.entries, reason)
             case Lose(topic, numbers):
                 self.lost += len(numbers)
@@ -128,6 +142,7 @@ class Subscription(Lane, ABC):
     # Recording.
 
     def _record_joined(self, floors: dict[str, int]) -> None:
+        self.joins += len(floors)
         for topic, floor in floors.items():
             self._record(
                 Kind.SUBSCRIBED,
@@ -138,5 +153,6 @@ class Subscription(Lane, ABC):
             )
 
     def _record_left(self, topics: frozenset[str]) -> None:
+        self.leaves += len(topics)
         for topic in sorted(topics):
             self._record(Kind.UNSUBSCRIBED, topic=topic)

@@ -6,7 +6,7 @@ its later versions only add to it. Leaving costs no message; the next epoch star
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from unisono.model.frames import Registration
 
@@ -40,6 +40,11 @@ class Registry:
     def conflicts(self, threshold: int) -> frozenset[str]:
         """The topics that share enough weight with this one."""
         return frozenset(topic for topic, weight in self._shared.items() if weight >= threshold)
+
+    @property
+    def subscribers(self) -> Collection[str]:
+        """Who holds the topic, or has held it in this epoch."""
+        return self._held.keys()
 
     def __len__(self) -> int:
         return len(self._held)

@@ -44,6 +44,7 @@ from unisono.runtime.remote.wire import (
 if TYPE_CHECKING:
     from unisono.runtime.bus import Bus
     from unisono.runtime.lane import Lane
+    from unisono.runtime.observer import Observer
     from unisono.runtime.recorder import Recorder
 
 ASK_S = 0.5  # how often it is asked again
@@ -68,6 +69,8 @@ class Client:
         self.subscriptions: dict[str, RemoteSubscription] = {}
         self.full: dict[Lane, None] = {}  # subscriptions whose applications lag
         self.rejected = 0
+        self.observer: Observer | None = None
+        self._repeated = 0  # packets that ended links have sent again
         self.newest_life = max(time.time_ns(), 1)
         self.post = Post(service)
         self._patience_s = patience_s
@@ -129,6 +132,7 @@ class Client:
     def welcome(self, bus: Bus) -> int:
         """The bus this is for; returns its incarnation."""
         self.publishers[bus] = None
+        self.observer = bus._observer
         return self.newest_life
 
     def hush(self) -> None:
@@ -173,7 +177,8 @@ class Client:
 
     def detach(self, host: Host) -> None:
         """Let it hear nothing any more."""
-        self._hosts.pop(host.address, None)
+        if self._hosts.pop(host.address, None) is not None:
+            self._repeated += host.links.repeated
         pending = host.close()
         if pending is not None:
             self._ending.add(pending)
@@ -334,6 +339,8 @@ class Client:
         if flight is not None:
             assert flight.stamps is not None
             flight.stamps[seat] = entries
+            if self.observer is not None:
+                self.observer.confirmed(flight.publications[seat])
             self._seated(flight)
 
     def _refused(self, id: EventId, error: Exception) -> None:
@@ -355,6 +362,11 @@ class Client:
             parked, self._parked = self._parked, {}
             for resume in parked:
                 asyncio.get_running_loop().call_soon(resume)
+
+    @property
+    def retries(self) -> int:
+        """Packets sent again because a node did not answer."""
+        return self._repeated + sum(host.links.repeated for host in self._hosts.values())
 
     @property
     def unconfirmed(self) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from unisono.engines.effects import Announce, Effect, Fail, Reject
 from unisono.engines.inputs import Controlled, Input, Received, Suspected
-from unisono.engines.links import LinkSettings
+from unisono.engines.links import Links, LinkSettings
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
 from unisono.engines.takeover.settings import NodeSettings
@@ -32,6 +32,7 @@ from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
 from unisono.runtime.remote.keeper import Keeper
+from unisono.runtime.remote.node_observer import NodeObserver
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.wire import (
     ASK,
@@ -79,8 +80,15 @@ EMPTY = Plan(rank=(), parent={}, group={}, epoch=0)  # what the first node begin
 class Node:
     """One life of one node: `async with Node(service, "n1") as node: await node.run()`."""
 
-    def __init__(self, service: EventNotificationService, name: str, options: NodeOptions = DEFAULTS) -> None:
+    def __init__(
+        self,
+        service: EventNotificationService,
+        name: str,
+        options: NodeOptions = DEFAULTS,
+        observer: NodeObserver | None = None,
+    ) -> None:
         self.name = check_word("node", name)
+        self.observer = observer or NodeObserver(name)
         self.options = options
         self.rejected = 0  # frames and messages that made no sense, or were not theirs to send
         self.life = time.time_ns()
@@ -116,6 +124,7 @@ class Node:
                 self.options.links,
                 self._nodes,
             )
+            self.observer.watch(self)
             subscribe = self._service.subscribe
             self._interests = [
                 await subscribe(frozenset({inbox_of(self.name)}), self._packets, with_topic=True),
@@ -147,6 +156,7 @@ class Node:
     async def close(self) -> None:
         """Serve nobody any more."""
         self._stop.set()
+        self.observer.close()
         await end(self._beating)
         if hasattr(self, "_host"):
             self._host.close()
@@ -189,11 +199,41 @@ class Node:
         """The newest control record that was seen."""
         return self._keeper.control
 
+    @property
+    def service(self) -> EventNotificationService:
+        """What it is connected to."""
+        return self._service
+
+    @property
+    def links(self) -> Links:
+        """Its links to clients and other nodes."""
+        return self._host.links
+
+    @property
+    def store_troubles(self) -> int:
+        """Requests to the store that failed, or had no answer in time."""
+        return self._keeper.troubles
+
+    def health(self) -> dict[str, object]:
+        """Whether it serves, for whoever must know."""
+        control = self._keeper.control if hasattr(self, "_keeper") else None
+        link = getattr(self._service, "is_up", None)
+        is_up = link is None or link.is_set()
+        serves = self._serving.is_set() and control is not None and self.name in control.live
+        return {
+            "ok": serves and is_up and not self._stop.is_set(),
+            "node": self.name,
+            "serves": serves,
+            "broker": is_up,
+            "epoch": None if control is None else control.epoch,
+        }
+
     # What comes in.
 
     def _handle(self, input: Input) -> None:
         if isinstance(input, Controlled):
             self._nodes.update(input.control.nodes)
+        self.observer.handled(input)
         self._host.handle(input)
         if isinstance(input, Controlled):
             self._tell_clients()
@@ -218,6 +258,7 @@ class Node:
             return
         if is_node and len(self._nodes) < NODES_MAX:
             self._nodes.add(source)
+        self.observer.arrived(packets)
         size = len(frame) // max(1, len(packets))
         for packet in packets:
             reason = None if is_node else self._door.refusal(source, packet.message, self._nodes)
@@ -229,6 +270,7 @@ class Node:
 
     def _transmit(self, to: str, packet: Packet) -> None:
         is_node = to in self._nodes
+        self.observer.transmits(packet)
         self._post.send(between_nodes(self.name, to) if is_node else to_client(to, self.name), packet)
 
     def _asked(self, topic: str, frame: bytes) -> None:
@@ -289,6 +331,7 @@ class Node:
     # What goes out.
 
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
+        self.observer.carries_out(effect)
         if self._keeper.carry_out(effect):
             return None
         match effect:

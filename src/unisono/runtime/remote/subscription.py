@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unisono.engines.effects import Admit, Effect, Ignore, Listen
+from unisono.engines.effects import Admit, Deliver, Drop, Effect, Ignore, Listen
 from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
-from unisono.model.frames import Heartbeat, Repair, Stamped
+from unisono.model.event import Event
+from unisono.model.frames import EpochNotice, Heartbeat, Repair, Stamped
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.wire import Note, decode_notes, events_on
 from unisono.runtime.subscription import Subscription
 
 if TYPE_CHECKING:
+    from unisono.runtime.observer import Observer
     from unisono.runtime.recorder import Recorder
     from unisono.runtime.remote.client import Client
 
@@ -36,10 +39,18 @@ class Paced(Member):
     """
 
     def __init__(
-        self, name: str, settings: SubscriberSettings, lags: Callable[[], bool], *, weight: int, join_s: float
+        self,
+        name: str,
+        settings: SubscriberSettings,
+        lags: Callable[[], bool],
+        repaired: Callable[[tuple[Stamped, ...]], None],
+        *,
+        weight: int,
+        join_s: float,
     ) -> None:
         super().__init__(name, settings, weight=weight, join_s=join_s)
         self._lags = lags
+        self._repaired = repaired
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -49,6 +60,7 @@ class Paced(Member):
         if self._lags():
             input = Received(input.source, msgspec.structs.replace(repair, events=()))
         elif repair.events:
+            self._repaired(repair.events)
             self.inner.missing.hurry(repair.topic, now)
         return super().handle(input, now)
 
@@ -66,11 +78,12 @@ class RemoteSubscription(Subscription):
         self, client: Client, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> None:
         super().__init__(client, name, asked, options, recorder)
-        self.deferred = 0  # frames that were not taken while the application lagged; they are asked for again
         self._client = client
         self._behind: dict[
             str, tuple[int, int]
         ] = {}  # topic -> the epoch and the number of what was not taken
+        self._waits: dict[tuple[str, int], int] = {}  # topic and number -> when it came, if somebody observes
+        self._noticed = 0  # the newest epoch of which a notice was observed
         self._interest: Interest | None = None
         self._wanted: frozenset[str] = frozenset()  # at the service
         self._member: Member | None = None
@@ -98,6 +111,7 @@ class RemoteSubscription(Subscription):
                     self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True
                 ),
                 lambda: self._lags,
+                self._repaired,
                 weight=self.options.weight,
                 join_s=JOIN_S,
             )
@@ -134,6 +148,18 @@ class RemoteSubscription(Subscription):
         self._look_settled()
 
     @property
+    def buffered(self) -> int:
+        """Events that are held back for earlier ones."""
+        return 0 if self._member is None else len(self._member.inner.held)
+
+    @property
+    def fill(self) -> float:
+        """How full it is, or what is held back, from 0 to 1."""
+        if self._member is None:
+            return super().fill
+        return max(super().fill, min(1.0, self.buffered / self._member.inner.settings.hold_max))
+
+    @property
     def is_behind(self) -> bool:
         """Whether events of this bus that have their places are still on their way to it."""
         if self._member is None or self._error is not None or self._closed:
@@ -163,6 +189,7 @@ class RemoteSubscription(Subscription):
             self.topics -= gone
             self._record_left(gone)
             self._discard(lambda event: event.topic in gone)
+            self._waits = {key: came for key, came in self._waits.items() if key[0] not in gone}
             await self._change(Change((), tuple(sorted(fewer))))
 
     async def _change(self, change: Change) -> None:
@@ -199,6 +226,8 @@ class RemoteSubscription(Subscription):
                 self.topics |= floors.keys()
                 self._record_joined(floors)
             case _:
+                if self._waits:
+                    self._observe_end(effect)
                 self._do(effect)
         self._look_settled()
         return None
@@ -236,6 +265,9 @@ class RemoteSubscription(Subscription):
         if self._lags and self._host is not None:
             self._defer(notes)
             return
+        if self.observer is not None:
+            self._observe_notes(self.observer, notes)
+            return
         for note in notes:
             self._take_note(note)
 
@@ -271,3 +303,51 @@ class RemoteSubscription(Subscription):
             self._look_settled()
         elif isinstance(note, Stamped) and self.wants(note.topic):
             self._put([self._event(note.publication, note.entries)])
+
+    # For whoever observes.
+
+    def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:
+        return time.time_ns()  # they were observed when they arrived
+
+    def _observe_notes(self, observer: Observer, notes: list[Note]) -> None:
+        events = [note for note in notes if isinstance(note, Stamped)]
+        came = observer.arrived([event.publication for event in events], self)
+        for note in notes:
+            if isinstance(note, EpochNotice) and note.epoch > self._noticed:
+                self._noticed = note.epoch
+                self.voided += sum(b - a + 1 for t in self.topics for a, b in note.voids.get(t, ()))
+            self._take_note(note)
+        self._observe_waiting(events, came)
+
+    def _repaired(self, events: tuple[Stamped, ...]) -> None:
+        """Events have come that were asked for; the member is about to take them."""
+        if self.observer is not None:
+            self.repaired += len(events)
+            came = self.observer.arrived([event.publication for event in events], self)
+            asyncio.get_running_loop().call_soon(self._observe_waiting, events, came)
+
+    def _observe_waiting(self, events: Iterable[Stamped], came: int) -> None:
+        """Some of the events that came then may have to wait."""
+        held = None if self._member is None else self._member.inner.held
+        if not held:
+            self._waits.clear()
+            return
+        for event in events:
+            key = event.topic, event.entries.get(event.topic, 0)
+            if key not in self._waits and held.get(*key) is not None:
+                self._waits[key] = came
+                self.held += 1
+
+    def _observe_end(self, effect: Effect) -> None:
+        """Some of those that waited need not any longer."""
+        match effect:
+            case Deliver(events):
+                done = events
+            case Drop(event):
+                done = [event]
+            case _:
+                return
+        for event in done:
+            since = self._waits.pop((event.topic, event.number), None)
+            if since is not None and self.observer is not None:
+                self.observer.released(event.publication, since, self)

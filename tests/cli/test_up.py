@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from unisono.cli.settings import load
+from unisono.cli.up import System
 from unisono.cli.up_nodes import NodeProcess
 from unisono.model.errors import ServerError
 from unisono.server import Restarts
@@ -239,3 +241,12 @@ def test_a_node_that_does_not_stay_up_is_given_up():
     node = asyncio.run(main())
     assert node.restarts == len(troubles) == 3
     assert not node.ready.is_set()
+
+
+def test_the_pages_of_nodes_are_right_behind_ours():
+    def port(n, flag):
+        return System(load({"metrics_port": flag}, environ={}))._metrics_of(n).get("UNISONO_METRICS_PORT")
+
+    assert [port(n, 9100) for n in (1, 2)] == ["9101", "9102"]
+    assert port(1, 0) == "0"
+    assert port(1, None) is None

@@ -7,13 +7,14 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from unisono.model.errors import ConfigError, ServerError
 from unisono.observability.exposition import MetricsServer
-from unisono.observability.metrics import BOUNDS_S, COUNTERS, PHASES, Durations, Metrics, Registry
+from unisono.observability.metrics import BOUNDS_S, COUNTERS, GAUGES, PHASES, Durations, Metrics, Registry
 
 
 def read(url):
@@ -52,6 +53,16 @@ def test_every_counter_is_an_integer_and_every_phase_is_measured():
     assert set(metrics.durations()) == set(PHASES)
     fields = set(Metrics.__struct_fields__) - {"role", "name", "_gauges", "_refresh"}
     assert fields == set(COUNTERS) | set(PHASES)
+
+
+def test_the_guide_explains_every_metric():
+    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    for name, _ in COUNTERS.values():
+        assert f"`unisono_{name}_total`" in guide
+    for name, _ in GAUGES.values():
+        assert f"`unisono_{name}`" in guide
+    for phase in PHASES:
+        assert f'`unisono_phase_seconds{{phase="{phase}"}}`' in guide
 
 
 def test_the_exposition_tells_what_was_counted():

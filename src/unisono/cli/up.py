@@ -133,7 +133,8 @@ class System:
         arguments, env = self._node_calls()
         for n in range(1, self._settings.up.nodes + 1):
             name = f"n{n}"
-            self._nodes.append(NodeProcess(name, [*arguments, "--name", name], env, on_trouble=self._tell))
+            own = env | self._metrics_of(n)
+            self._nodes.append(NodeProcess(name, [*arguments, "--name", name], own, on_trouble=self._tell))
         self._metrics.gauge("nodes", lambda: sum(node.ready.is_set() for node in self._nodes))
         stack.push_async_callback(self._stop_nodes)
         for node in self._nodes:
@@ -143,13 +144,21 @@ class System:
     def _node_calls(self) -> tuple[list[str], dict[str, str]]:
         """The command of a node, and its environment. A password is in the latter: others see command lines."""
         env = {"UNISONO_URL": self._server.node_url}
-        if self._settings.metrics_port is not None:
-            env |= {"UNISONO_METRICS_PORT": "0", "UNISONO_METRICS_HOST": self._settings.metrics_host}
         if self._settings.log_json:
             env["UNISONO_LOG_JSON"] = "true"
+        if self._settings.trace_ratio:
+            env["UNISONO_TRACE_RATIO"] = str(self._settings.trace_ratio)
         return (
             [*NODE_COMMAND] if self._server.settings.auth else [*NODE_COMMAND, "--url", self._server.url]
         ), env
+
+    def _metrics_of(self, n: int) -> dict[str, str]:
+        """Where the n-th node has its pages: right behind ours, so that they can be found; free ports if ours is."""
+        port = self._settings.metrics_port
+        if port is None:
+            return {}
+        own = port + n if port else 0
+        return {"UNISONO_METRICS_PORT": str(own), "UNISONO_METRICS_HOST": self._settings.metrics_host}
 
     async def _all_ready(self) -> None:
         """Return when every node said so; raises ServerError when one was given up, or it takes too long."""

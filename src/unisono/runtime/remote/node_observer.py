@@ -88,26 +88,27 @@ class NodeObserver:
 
     def handled(self, input: Input) -> None:
         """The store has answered."""
-        if isinstance(input, Controlled):
+        if type(input) is Appended:
+            if input.sequence is not None and type(input.record) is EventRecord:
+                self._stored(input.record)
+        elif isinstance(input, Controlled):
             self._controlled(input.control)
-        elif isinstance(input, Appended) and input.sequence is not None:
-            self._stored(input)
 
     # What goes out.
 
     def carries_out(self, effect: Effect) -> None:
         """The engine asks for something."""
-        if isinstance(effect, Append):
+        if type(effect) is Append:
             self._append(effect)
-        elif isinstance(effect, Announce):
-            if isinstance(effect.notification, Stamped):
+        elif type(effect) is Announce:
+            if type(effect.notification) is Stamped:
                 self.metrics.announced += 1
             elif isinstance(effect.notification, EpochNotice):
                 self._begins(effect.notification)
 
     def transmits(self, packet: Packet) -> None:
         """A packet goes to a client or a node."""
-        if isinstance(packet.message, Repair):
+        if type(packet.message) is Repair:
             self.metrics.repaired += len(packet.message.events)
         elif self.tracing is not None and self._followed:
             publication = _publication(packet)
@@ -118,23 +119,23 @@ class NodeObserver:
 
     def _append(self, append: Append) -> None:
         record = append.record
-        if not isinstance(record, EventRecord | JoinRecord) or (record.epoch, record.index) <= self._newest:
+        if not isinstance(record, (EventRecord, JoinRecord)):  # a tuple: this is asked for every event
+            return
+        key = record.epoch, record.index
+        if key <= self._newest:
             return  # it is appended again
         if record.epoch > self._newest[0]:
             self._began.clear()  # what was not confirmed in the epoch before never will be
-        self._newest = record.epoch, record.index
+        self._newest = key
         if isinstance(record, JoinRecord):
             self.metrics.joins += 1
             return
         self.metrics.sequenced += 1
-        self._began[self._newest] = time.time_ns()
+        self._began[key] = time.time_ns()
         if self.tracing is not None:
             self._sequenced(record.event.publication)
 
-    def _stored(self, appended: Appended) -> None:
-        record = appended.record
-        if not isinstance(record, EventRecord):
-            return
+    def _stored(self, record: EventRecord) -> None:
         began = self._began.pop((record.epoch, record.index), None)
         if began is None:
             return  # a copy of one that was confirmed

@@ -21,6 +21,7 @@ from unisono.runtime.remote.chest import MARK, Chest
 
 KEY = "control"
 WORLD = "world"
+LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
 
@@ -59,12 +60,13 @@ class Keeper:
 
     async def look(self) -> Control:
         """The control record as it is now."""
-        while True:
+        for _ in range(LOOKS_MAX):
             found = await self._store.look(KEY)
             if found is None:
                 raise ForgottenError("the broker has lost the control record")
             if whole := await self._chest.take(found[1]):
                 return decode_control(whole)  # else it is so old that it has been replaced
+        raise ForgottenError("the broker has lost a part of the control record")
 
     async def close(self) -> None:
         """Ask nothing any more."""

@@ -102,8 +102,7 @@ class RemoteSubscription(Subscription):
         try:
             if self.options.order == "none":
                 await self._listen(self.asked)
-                self.topics = self.asked
-                self._record_joined(dict.fromkeys(self.asked.difference(self.patterns), 0))
+                self._hold_named()
                 return
             self._member = Paced(
                 self._client.address("sub"),
@@ -188,7 +187,7 @@ class RemoteSubscription(Subscription):
             gone = frozenset(topic for topic in self.topics if not self.wants(topic))
             self.topics -= gone
             self._record_left(gone)
-            self._discard(lambda event: event.topic in gone)
+            self._discard(lambda event: not self.wants(event.topic))
             self._waits = {key: came for key, came in self._waits.items() if key[0] not in gone}
             await self._change(Change((), tuple(sorted(fewer))))
 
@@ -196,7 +195,7 @@ class RemoteSubscription(Subscription):
         """Let the member have it, and wait until the nodes have it too."""
         if self._host is None or self._member is None:
             await self._listen(self.asked)
-            self.topics = self.asked
+            self._hold_named()
             return
         self._host.handle(change)
         try:
@@ -213,6 +212,12 @@ class RemoteSubscription(Subscription):
             raise self._error
         if self._closed:
             raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
+
+    def _hold_named(self) -> None:
+        """Where nobody numbers, topics are held as they are named; which ones a pattern means nobody tells."""
+        fresh = self.asked.difference(self.patterns, self.topics)
+        self.topics |= fresh
+        self._record_joined(dict.fromkeys(sorted(fresh), 0))
 
     # Effects.
 

@@ -5,9 +5,11 @@ import random
 from contextlib import AsyncExitStack
 from itertools import combinations
 
+import msgspec
 import pytest
-from remote_kit import connect, nodes, run, shared, take
+from remote_kit import QUICK, connect, nodes, run, shared, take
 
+from unisono.model.errors import QuotaError
 from unisono.runtime.remote.admin import rerank
 
 TOPICS = ("orders", "payments", "stock", "news")
@@ -72,5 +74,44 @@ def test_causes_come_before_effects_across_nodes(nats_url):
             for n in range(50):
                 bus.publish_nowait("orders" if n % 2 else "payments", n)
             assert [e.data for e in await take(events, 50)] == list(range(50))
+
+    run(scenario())
+
+
+def test_a_refused_event_is_refused_again(nats_url):
+    one_topic = msgspec.structs.replace(
+        QUICK, node=msgspec.structs.replace(QUICK.node, client_topics_per_minute=1)
+    )
+
+    async def scenario():
+        async with nodes(nats_url, "n1", options=one_topic), connect(nats_url, "p") as bus:
+            await bus.publish("orders", 1, id="one")
+            for _ in range(2):  # an id that failed is not taken for one that did not
+                with pytest.raises(QuotaError, match="1 topics in a minute"):
+                    await bus.publish("payments", 2, id="two")
+            assert (await bus.publish("orders", 1, id="one")).stamp == {"orders": 1}
+
+    run(scenario())
+
+
+def test_without_an_order_topics_and_patterns_come_and_go(nats_url):
+    async def scenario():
+        async with (
+            nodes(nats_url, "n1"),
+            connect(nats_url, "p") as bus,
+            bus.subscribe("news.*", order="none") as witness,
+            bus.subscribe("orders", "news.*", order="none") as events,
+        ):
+            assert events.topics == {"orders"}
+            await bus.publish("news.eu", 1)
+            await bus.publish("orders", 2)
+            assert {e.data for e in await take(events, 2)} == {1, 2}
+            await bus.publish("news.eu", 3)
+            assert [e.data for e in await take(witness, 2)] == [1, 3]
+            await events.remove("news.*")
+            assert not events.waiting
+            await events.add("stock")
+            await bus.publish("stock", 4)
+            assert [e.data for e in await take(events, 1)] == [4]
 
     run(scenario())

@@ -182,7 +182,7 @@ def test_a_remembered_id_does_not_keep_payloads():
             receipt = bus.publish_nowait("t", b"x" * 1000, id="x")
             flight = receipt._flight
             await bus.flush()
-            (kept,) = bus._hub._ids.values()
+            (kept,) = bus._hub.ids._receipts.values()
             assert kept._flight is not flight
             assert kept._flight.publications[0].body == b""
             assert kept.id == "x"

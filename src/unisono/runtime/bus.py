@@ -313,7 +313,7 @@ class Bus:
             nth = self._new_topic()
         if id is not None or headers is not None or deadline is not None:
             check_extras(id, headers, deadline)
-            known = None if id is None else self._opened().known(topic, id)
+            known = None if id is None else self._opened().ids.find(topic, id)
             if known is not None:
                 return known
         self._nth[topic] = nth = nth + 1
@@ -338,7 +338,7 @@ class Bus:
         self._waiting += 1
         if id is not None:
             flight.keyed.append(len(publications) - 1)
-            self._opened().remember(topic, id, receipt)
+            self._opened().ids.remember(topic, id, receipt)
         if self._recorder is not None:
             self._recorder.published(publications[-1])
         if len(publications) == FLIGHT_EVENTS_MAX:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from unisono.engines.plan import Plan
 from unisono.ens.port import EventNotificationService
+from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
-from unisono.runtime.receipts import Flight, Receipt
+from unisono.runtime.receipts import Flight
 
 if TYPE_CHECKING:
     from unisono.runtime.bus import Bus
@@ -21,6 +22,7 @@ class Exchange(Protocol):
     """Where publications get their places and subscriptions hear of them."""
 
     full: dict[Lane, None]  # subscriptions whose applications lag
+    ids: KnownIds
     rejected: int  # frames that made no sense
 
     @property
@@ -63,14 +65,6 @@ class Exchange(Protocol):
 
     def is_held(self, topic: str) -> bool:
         """Whether any subscription may hold a topic."""
-        ...
-
-    def known(self, topic: str, id: str) -> Receipt | None:
-        """The receipt of an event that was published with this id before, if it is remembered."""
-        ...
-
-    def remember(self, topic: str, id: str, receipt: Receipt) -> None:
-        """Remember an id, so that a retry does not become a second event."""
         ...
 
     def depart(self, flight: Flight) -> None:

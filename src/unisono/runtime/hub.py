@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
@@ -25,9 +25,10 @@ from unisono.ens.port import EventNotificationService
 from unisono.model.errors import ConfigError, PlanError
 from unisono.model.event import Event
 from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
+from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.local import LocalSubscription
 from unisono.runtime.options import Options
-from unisono.runtime.receipts import Flight, Receipt
+from unisono.runtime.receipts import Flight
 from unisono.runtime.timer import EngineTimer
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from unisono.runtime.recorder import Recorder
 
 RING_EVENTS = 16384
-IDS_MAX = 65536
 MET_MAX = 65536  # topics of which it is remembered that patterns have been compared with them
 
 
@@ -59,7 +59,7 @@ class Hub:
         self._watchers: dict[LocalSubscription, None] = {}  # those with patterns
         self._met: set[str] = set()  # topics that no watcher need be told of
         self._parked: dict[Callable[[], None], None] = {}
-        self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
+        self.ids = KnownIds()
         self._timer: EngineTimer | None = None
         self._viewed: Batch | None = None  # the batch that subscriptions are being told of
         self._views: dict[int | None, list[Event[Any]]] = {}
@@ -174,17 +174,6 @@ class Hub:
 
     # Publishing.
 
-    def known(self, topic: str, id: str) -> Receipt | None:
-        """The receipt of an event that was published with this id before, if it is remembered."""
-        receipt = self._ids.get((topic, id))
-        return None if receipt is None or receipt.has_failed else receipt
-
-    def remember(self, topic: str, id: str, receipt: Receipt) -> None:
-        """Remember an id, so that a retry does not become a second event."""
-        self._ids[topic, id] = receipt
-        if len(self._ids) > IDS_MAX:
-            self._ids.popitem(last=False)
-
     def depart(self, flight: Flight) -> None:
         """Give every publication of a flight its place, and hand it to the service."""
         publications = flight.publications
@@ -203,11 +192,7 @@ class Hub:
             plain = [p for p in publications if p.topic not in index]
             self._publish_plain(plain, tuple({p.topic for p in plain}))
             flight.land(run, {seat: place for place, (seat, _) in enumerate(ordered)})
-        for seat in flight.keyed:
-            receipt = Receipt(flight, seat)
-            key = (receipt.topic, receipt.id)
-            if key in self._ids:
-                self._ids[key] = receipt.alone()
+        self.ids.landed(flight)
 
     def _sequence(self, publications: list[Publication]) -> Run:
         run = None

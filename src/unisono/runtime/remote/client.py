@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,9 @@ from unisono.ens.port import EventNotificationService, Interest
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.frames import Packet, Sequenced
 from unisono.model.ids import EventId
+from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
-from unisono.runtime.receipts import Flight, Receipt
+from unisono.runtime.receipts import Flight
 from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.subscription import RemoteSubscription
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 ASK_S = 0.5  # how often it is asked again
 UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
-IDS_MAX = 65536
 
 log = logging.getLogger("unisono")
 
@@ -88,7 +87,7 @@ class Client:
         self._flights: dict[int, tuple[Flight, int]] = {}  # n -> where it sits
         self._missing: dict[Flight, int] = {}  # how many of a flight have no place yet
         self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
-        self._ids: OrderedDict[tuple[str, str], Receipt] = OrderedDict()
+        self.ids = KnownIds()
         self._parked: dict[Callable[[], None], None] = {}
 
     # Opening and closing.
@@ -300,17 +299,6 @@ class Client:
 
     # Publishing.
 
-    def known(self, topic: str, id: str) -> Receipt | None:
-        """The receipt of an event that was published with this id before, if it is remembered."""
-        receipt = self._ids.get((topic, id))
-        return None if receipt is None or receipt.has_failed else receipt
-
-    def remember(self, topic: str, id: str, receipt: Receipt) -> None:
-        """Remember an id, so that a retry does not become a second event."""
-        self._ids[topic, id] = receipt
-        if len(self._ids) > IDS_MAX:
-            self._ids.popitem(last=False)
-
     def depart(self, flight: Flight) -> None:
         """Ask the nodes for the places of a flight's publications."""
         if self._error is not None:
@@ -354,10 +342,7 @@ class Client:
         if not self._missing[flight]:
             del self._missing[flight]
             flight.land(None)
-            for seat in flight.keyed:
-                receipt = Receipt(flight, seat)
-                if (receipt.topic, receipt.id) in self._ids:
-                    self._ids[receipt.topic, receipt.id] = receipt.alone()
+            self.ids.landed(flight)
         if self._parked and not self.is_full:
             parked, self._parked = self._parked, {}
             for resume in parked:

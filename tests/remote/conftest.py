@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from unisono.testing.servers import mosquitto_server, nats_server, redis_server
+from unisono.testing.servers import mosquitto_server, nats_server, redis_server, why_no_mosquitto
 
 _worlds = itertools.count(1)
 
@@ -23,6 +23,8 @@ def redis_broker():
 
 @pytest.fixture(scope="session")
 def mqtt_broker():
+    if (reason := why_no_mosquitto()) is not None:
+        pytest.skip(reason)
     with mosquitto_server() as server:
         yield server
 

@@ -128,10 +128,8 @@ def test_a_node_comes_back_under_its_name(nats_url):
     run(scenario())
 
 
+@pytest.mark.parametrize("url", ["mqtt", "mqtt qos 0"], indirect=True)
 def test_on_mqtt_there_is_one_node(url):
-    if not url.startswith("mqtt"):
-        pytest.skip("others share a store")
-
     async def scenario():
         async with nodes(url, "n1"), Node(open_service(url), "n2", QUICK) as second:
             with pytest.raises(ConfigError, match="no store that nodes could share"):

@@ -16,11 +16,15 @@ TOPICS = ("orders", "payments", "stock", "news")
 WANTED = (("orders", "payments"), ("payments", "stock", "orders"), ("stock", "orders", "payments"), TOPICS)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_overlapping_subscribers_agree(url, count):
-    if count > 1 and url.startswith("mqtt"):
-        pytest.skip("one node only, on MQTT: see test_nodes.py")
+SHARED = ("nats", "redis", "redis pub/sub")  # on MQTT there is one node: see test_nodes.py
 
+
+@pytest.mark.parametrize(
+    ("url", "count"),
+    [*((broker, count) for broker in SHARED for count in (1, 2)), ("mqtt", 1), ("mqtt qos 0", 1)],
+    indirect=["url"],
+)
+def test_overlapping_subscribers_agree(url, count):
     async def scenario():
         async with nodes(url, *[f"n{i}" for i in range(count)]), AsyncExitStack() as stack:
             publishers = [await stack.enter_async_context(connect(url, f"p{i}")) for i in range(3)]

@@ -93,7 +93,7 @@ class Credentials:
 
     def __init__(self, data: Path, prefix: str = "u.") -> None:
         self.folder = data.absolute() / FOLDER
-        self._users_file = data.absolute() / USERS
+        self.users_file = data.absolute() / USERS
         self._prefix = prefix
 
     def path(self, name: str) -> Path:
@@ -134,7 +134,7 @@ class Credentials:
     def write_users(self) -> None:
         """Write what the server reads: everybody, and what they may do."""
         users = [self._user(NODE), *(self._user(name) for name in self.clients())]
-        write_private(self._users_file, users_configuration(users))
+        write_private(self.users_file, users_configuration(users))
 
     def _user(self, name: str) -> User:
         user = urlsplit(self.url(name))

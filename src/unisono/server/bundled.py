@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import shutil
 import signal
@@ -44,14 +45,16 @@ class BundledServer:
         *,
         on_trouble: Callable[[ServerError], None] | None = None,
         restarts: Restarts | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.settings = settings
         self.on_trouble = on_trouble or _log_trouble
         self.restarts = 0  # how often it was started again
         self.port = settings.port
         self.monitor_port = settings.monitor_port
-        self.credentials = Credentials(settings.data, settings.prefix)
-        self._name = f"unisono-{secrets.token_hex(8)}"
+        self.credentials = credentials or Credentials(settings.data, settings.prefix)
+        place = settings.cluster
+        self._name = f"unisono-{secrets.token_hex(8)}" if place is None else place.server
         self._directory = DataDirectory(settings.data)
         self._pauses = restarts or Restarts()
         self._program = ""
@@ -71,7 +74,7 @@ class BundledServer:
     @property
     def url(self) -> str:
         """Where it is, without credentials."""
-        return f"nats://{self.address}{url_query(self._options())}"
+        return f"nats://{self.address}{url_query(self.options)}"
 
     @property
     def node_url(self) -> str:
@@ -81,6 +84,13 @@ class BundledServer:
     def client_url(self, name: str = "default") -> str:
         """What this client connects to, password included."""
         return self.credentials.url(name) if self.settings.auth else self.url
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What a URL must say beside the address."""
+        if self.settings.tls_ca is not None:
+            return {"tls_ca": str(self.settings.tls_ca.absolute())}
+        return {"tls": "true"} if self.settings.tls_cert is not None else {}
 
     @property
     def monitor_url(self) -> str | None:
@@ -101,6 +111,11 @@ class BundledServer:
 
     async def start(self) -> None:
         """Start it and return when it answers; raises ServerError with what to do."""
+        if (self.settings.data / "s1" / "jetstream").exists():
+            raise ServerError(
+                f"{self.settings.data} is the data of a cluster; start it with --servers 3, "
+                "or give another directory with --data"
+            )
         self._program = find_program()
         self._directory.open()
         try:
@@ -113,9 +128,15 @@ class BundledServer:
 
     async def stop(self) -> None:
         """Ask it to stop, kill it if it does not, and leave the directory to others."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._leave_alone()
+        await self._end()
+
+    async def kill(self) -> None:
+        """End it as a crash would; `start` starts it again, at the same port."""
+        await self._leave_alone()
+        if self._child is not None:
+            self._child.send(signal.SIGKILL)
+            await self._child.wait()
         await self._end()
 
     async def wait(self) -> None:
@@ -140,14 +161,14 @@ class BundledServer:
 
     async def add_client(self, name: str) -> str:
         """Credentials for one more client, valid at once; returns its URL. Nobody else notices."""
-        self._must_have_auth()
+        self.must_have_auth()
         self.credentials.add(name)
         await self.reload()
         return self.credentials.url(name)
 
     async def remove_client(self, name: str) -> None:
         """Take a client's credentials away; it is disconnected at once."""
-        self._must_have_auth()
+        self.must_have_auth()
         self.credentials.remove(name)
         await self.reload()
 
@@ -172,21 +193,17 @@ class BundledServer:
                         await asyncio.sleep(LOOK_S)
             raise ServerError(f"the server did not read its new configuration in {RELOAD_S:g} s; see {path}")
 
-    # Inside.
-
-    def _must_have_auth(self) -> None:
+    def must_have_auth(self) -> None:
+        """Raise ServerError where nobody has a name."""
         if not self.settings.auth:
             raise ServerError(
                 "everybody is admitted here: start with auth=True (--auth) to have clients by name"
             )
 
-    def _options(self) -> dict[str, str]:
-        if self.settings.tls_ca is not None:
-            return {"tls_ca": str(self.settings.tls_ca.absolute())}
-        return {"tls": "true"} if self.settings.tls_cert is not None else {}
+    # Inside.
 
     async def _first_start(self) -> None:
-        host, wanted, monitor = self.settings.host, self.settings.port, self.settings.monitor_port
+        host, wanted, monitor = self.settings.host, self.port, self.monitor_port  # those it had before
         if wanted:
             check_port(host, wanted, "--port")
         if monitor:
@@ -204,9 +221,15 @@ class BundledServer:
                 return
 
     def _configure(self) -> None:
-        if self.settings.auth:
-            self.credentials.prepare(self.address, self._options(), self.settings.clients)
-        text = configuration(self.settings, name=self._name, port=self.port, monitor_port=self.monitor_port)
+        if self.settings.auth and self.settings.cluster is None:
+            self.credentials.prepare(self.address, self.options, self.settings.clients)
+        text = configuration(
+            self.settings,
+            name=self._name,
+            port=self.port,
+            monitor_port=self.monitor_port,
+            users=os.path.relpath(self.credentials.users_file, self._directory.path),
+        )
         write_private(self._directory.path / "nats.conf", text)
 
     async def _launch(self) -> None:
@@ -262,6 +285,12 @@ class BundledServer:
                     f"see {self._directory.path / LOG}"
                 )
             log.info("server is back", extra={"fields": {"pid": self.pid, "restarts": self.restarts}})
+
+    async def _leave_alone(self) -> None:
+        """Watch it no longer."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
 
     def _trouble(self, text: str) -> None:
         said = tail(self._directory.path / ERRORS, lines=2)

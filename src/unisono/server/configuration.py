@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 
-from unisono.server.settings import ServerSettings
+from unisono.server.settings import ClusterPlace, ServerSettings
 
 LOG, ERRORS, USERS, PID = "nats.log", "nats.err", "users.conf", "nats.pid"
 LOG_BYTES, LOG_FILES = 16 * 1024 * 1024, 4
 
 
-def configuration(settings: ServerSettings, *, name: str, port: int, monitor_port: int | None) -> str:
+CLUSTER = "unisono"
+
+
+def configuration(
+    settings: ServerSettings, *, name: str, port: int, monitor_port: int | None, users: str = f"./{USERS}"
+) -> str:
     """The text of nats.conf. Who may do what is in a file of its own, which a reload reads again."""
     data = settings.data.absolute()
     store = [f"store_dir: {_text(data)}", f"sync_interval: {_text(settings.sync)}"]
@@ -31,11 +36,24 @@ def configuration(settings: ServerSettings, *, name: str, port: int, monitor_por
     ]
     if monitor_port is not None:
         lines.append(f"http: {_text(f'127.0.0.1:{monitor_port}')}")
+    if settings.cluster is not None:
+        lines.append(_cluster(settings.cluster))
     if settings.tls_cert is not None:
         lines.append(_tls(settings))
     if settings.auth:
-        lines.append(f"include {_text(f'./{USERS}')}")
+        lines.append(f"include {_text(users)}")
     return "\n".join([*lines, ""])
+
+
+def _cluster(place: ClusterPlace) -> str:
+    routes = ", ".join(
+        _text(f"nats-route://{CLUSTER}:{place.password}@127.0.0.1:{port}") for port in place.others
+    )
+    admitted = f"user: {_text(CLUSTER)}, password: {_text(place.password)}, timeout: 5"
+    return (
+        f"cluster {{ name: {_text(CLUSTER)}, listen: {_text(f'127.0.0.1:{place.port}')}, "
+        f"authorization {{ {admitted} }}, routes: [{routes}] }}"
+    )
 
 
 def _tls(settings: ServerSettings) -> str:

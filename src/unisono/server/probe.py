@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from unisono.model.errors import ServerError
@@ -19,6 +19,29 @@ def free_port(host: str) -> int:
     with _bound(host, 0) as probe:
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_ports(host: str, count: int) -> list[int]:
+    """Different ports of this machine that nobody listens on."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(_bound(host, 0)) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
+
+
+async def monitored(host: str, port: int, path: str) -> tuple[int, bytes] | None:
+    """The status and the body of a page of the server's own; None if it does not answer."""
+    with suppress(OSError, ValueError, TimeoutError, IndexError):
+        async with asyncio.timeout(INFO_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+            finally:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+        return int(head.split()[1]), body
+    return None
 
 
 def check_port(host: str, port: int, option: str) -> None:

@@ -18,6 +18,15 @@ _SYNC = re.compile(r"always|[1-9][0-9]*(ms|s|m)")
 _PREFIX = re.compile(r"([A-Za-z0-9_-]+\.)+")
 
 
+class ClusterPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Which server of a cluster this is, and where it meets the others: on loopback."""
+
+    server: str
+    port: Port
+    others: tuple[Port, ...]
+    password: str  # what servers of one cluster know, and nobody else
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where it listens, what it keeps, how long we wait for it."""
 
@@ -35,6 +44,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_key: Path | None = None
     tls_ca: Path | None = None  # whom clients trust; with tls_verify also whom the server trusts
     tls_verify: bool = False  # ask clients for a certificate
+    cluster: ClusterPlace | None = None  # None: on its own
     start_timeout: Seconds = 30.0
     stop_timeout: Seconds = 5.0
 

@@ -151,6 +151,7 @@ def test_the_same_id_never_makes_a_second_event():
             assert first.id == again.id == later.id == elsewhere.id == "x"
             assert later.stamp == first.stamp == {"t": 1}
             assert later.topic == "t"
+            assert [r.duplicate for r in (first, again, later, elsewhere)] == [False, True, True, False]
             assert numbers(await take(events, 2)) == [1, 2]
             with pytest.raises(TimeoutError):
                 await events.get_one(timeout=0.01)

@@ -170,6 +170,7 @@ class Sequenced(msgspec.Struct, frozen=True, array_like=True, tag="sequenced"):
     id: EventId
     epoch: int
     entries: Entries
+    repeated: bool = False  # it is the place of an earlier event with the same key
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, tag="completed"):

@@ -37,6 +37,19 @@ class SealRecord(msgspec.Struct, frozen=True, array_like=True, tag="seal"):
     epoch: int
 
 
+class Keyed(msgspec.Struct, frozen=True, array_like=True):
+    """Where the event is that was published with this key."""
+
+    key: str
+    epoch: int
+    entries: Entries
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes it takes."""
+        return 48 + 4 * len(self.key) + sum(24 + 4 * len(topic) for topic in self.entries)
+
+
 class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     """An epoch begins; older records are needed only by those who ask for old events."""
 
@@ -44,6 +57,7 @@ class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     notice: EpochNotice
     registrations: tuple[Registration, ...]
     seen: tuple[Sequenced, ...]
+    keys: dict[str, tuple[Keyed, ...]] = {}  # topic -> the newest of its keys, oldest first
 
 
 LaneRecord: TypeAlias = EventRecord | JoinRecord | SealRecord | EpochRecord

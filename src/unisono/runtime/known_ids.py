@@ -18,7 +18,7 @@ class KnownIds:
     def find(self, topic: str, id: str) -> Receipt | None:
         """The receipt of an event that was published with this id before, if it is remembered and did not fail."""
         receipt = self._receipts.get((topic, id))
-        return None if receipt is None or receipt.has_failed else receipt
+        return None if receipt is None or receipt.has_failed else receipt.again()
 
     def remember(self, topic: str, id: str, receipt: Receipt) -> None:
         """An event is being published with this id."""

@@ -27,6 +27,7 @@ class Flight:
         "arrived",
         "error",
         "keyed",
+        "known",
         "publications",
         "run",
         "seats",
@@ -36,6 +37,7 @@ class Flight:
     def __init__(self) -> None:
         self.publications: list[Publication] = []
         self.keyed: list[int] = []  # seats of those that were given an id
+        self.known: set[int] | None = None  # seats of those that had a place before
         self.arrived = False
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
@@ -102,6 +104,7 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
 
     _flight: Flight
     _seat: int
+    _again: bool = False  # the bus knew its id
 
     def __await__(self) -> Generator[Any, Any, Receipt]:
         if not self._flight.arrived:
@@ -137,14 +140,24 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
         return {} if run is None or place is None else dict(run.entries(place))
 
     @property
+    def duplicate(self) -> bool:
+        """Whether an event with this id was published before, by whomever: then it is that one, and no second."""
+        return self._again or (self._flight.known is not None and self._seat in self._flight.known)
+
+    @property
     def has_failed(self) -> bool:
         """Whether it will never have one."""
         return self._flight.failure(self._seat) is not None
+
+    def again(self) -> Receipt:
+        """The receipt of whoever publishes the same event once more."""
+        return Receipt(self._flight, self._seat, True)
 
     def alone(self) -> Receipt:
         """The same receipt of an arrived event, without payload and fellow passengers: cheap to remember."""
         publication, stamp = self._flight.publications[self._seat], self.stamp
         flight = Flight()
+        flight.known = {0} if self.duplicate else None
         flight.publications.append(msgspec.structs.replace(publication, body=b"", headers=None))
         flight.land(None if not stamp else _run_of_one(flight.publications, stamp))
         return Receipt(flight, 0)

@@ -75,8 +75,8 @@ def show_message(message: Message) -> str:
         case frames.Fill(publication, _, entries, need, rest):
             way = f"need {_list(need)}, rest {_list(rest)}"
             return f"fill {show_publication(publication)} {show_entries(entries)}, {way}"
-        case frames.Sequenced(topic, id, _, entries):
-            return f"sequenced {id} on {topic} {show_entries(entries)}"
+        case frames.Sequenced(topic, id, _, entries, repeated):
+            return f"sequenced {id} on {topic} {show_entries(entries)}{' before' if repeated else ''}"
         case frames.Completed(topic, id, _, entries):
             return f"completed {id} on {topic} {show_entries(entries)}"
         case frames.Done(event):

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, Keyed, LaneRecord, SealRecord
 
 SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
 SEEN_BYTES_MAX = 16 * 1024 * 1024
+KEYS_MAX = 65536  # keys of one topic that an epoch begins with
+KEYS_BYTES_MAX = 8 * 1024 * 1024  # and roughly how much of all of them
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 
@@ -25,10 +27,11 @@ class Recovery(NamedTuple):
     notice: EpochNotice
     registrations: tuple[Registration, ...]
     seen: tuple[Sequenced, ...]
+    keys: dict[str, tuple[Keyed, ...]]
 
     def record(self) -> EpochRecord:
         """What is written in every lane."""
-        return EpochRecord(self.notice.epoch, self.notice, self.registrations, self.seen)
+        return EpochRecord(self.notice.epoch, self.notice, self.registrations, self.seen, self.keys)
 
 
 def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:
@@ -66,11 +69,13 @@ def recover(
     numbers: Entries = dict.fromkeys(topics, 0)
     registered: dict[str, Registration] = {}
     seen: dict[tuple[str, str, int], dict[int, Sequenced]] = {}
+    keys: dict[str, list[Keyed]] = {}
     if start is not None:
         numbers |= start.notice.numbers
         registered = {r.subscriber: r for r in start.registrations}
         for sequenced in start.seen:
             _remember(seen, sequenced)
+        keys = {topic: list(keyed) for topic, keyed in start.keys.items()}
     base = dict(numbers)
     own: dict[str, set[int]] = {}
     for lane in sorted(lanes):
@@ -83,6 +88,9 @@ def recover(
                 own.setdefault(event.topic, set()).add(event.number)
                 id = event.publication.id
                 _remember(seen, Sequenced(event.topic, id, event.epoch, event.entries))
+                if event.publication.key is not None:
+                    keyed = Keyed(event.publication.key, event.epoch, event.entries)
+                    keys.setdefault(event.topic, []).append(keyed)
             else:
                 _raise(numbers, record.reached)
                 _register(registered, record.registration)
@@ -106,6 +114,7 @@ def recover(
         EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
         tuple(kept for s in sorted(registered) if (kept := _among(registered[s], numbers)).topics),
         _newest(seen),
+        _newest_keys(keys),
     )
 
 
@@ -163,6 +172,17 @@ def _newest(seen: dict[tuple[str, str, int], dict[int, Sequenced]]) -> tuple[Seq
             break
         kept.append(life)
     return tuple(one for life in reversed(kept) for one in seen[life].values())
+
+
+def _newest_keys(keys: dict[str, list[Keyed]]) -> dict[str, tuple[Keyed, ...]]:
+    """The same of keys: as many of each topic, the newest, as there is room for."""
+    ordered = {topic: sorted(keys[topic], key=lambda one: one.entries[topic]) for topic in sorted(keys)}
+    most = KEYS_MAX
+    while True:
+        kept = {topic: tuple(found[-most:]) for topic, found in ordered.items()}
+        if most == 1 or sum(one.size for found in kept.values() for one in found) <= KEYS_BYTES_MAX:
+            return kept
+        most //= 2
 
 
 def _holes(base: int, last: int, own: set[int]) -> tuple[tuple[int, int], ...]:

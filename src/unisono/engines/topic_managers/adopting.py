@@ -256,6 +256,8 @@ class Adopting(Hosting):
             manager.register_all(start.registrations)
             for sequenced in start.seen:
                 manager.remember(sequenced)
+            for keyed in start.keys.get(topic, ()):
+                manager.keys.recall(keyed)
         return manager
 
     def _learn(self, control: Control, read: Lanes) -> EpochRecord | None:

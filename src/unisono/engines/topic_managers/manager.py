@@ -10,7 +10,7 @@ The rule (papers 000 figures 4 and 5, 001; corrected):
 
 Managers on the path that share no subscribers with the topic pass events on untouched: they keep chains from
 overtaking each other, which is what the papers' direct hops get wrong (a deadlock of three events).
-A request is idempotent by (publisher, incarnation, n). Links are FIFO and lose nothing (links.py).
+A request is idempotent by (publisher, incarnation, n), and by the key that its user gave it. Links are FIFO and lose nothing (links.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from unisono.engines.inputs import Input, Received, Tick
 from unisono.engines.plan import Plan
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.emitter import Emitter
+from unisono.engines.topic_managers.keys import Keys
 from unisono.engines.topic_managers.registry import Registry
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.settings import ManagerSettings
@@ -40,6 +41,7 @@ from unisono.model.frames import (
     Sequenced,
     Stamped,
 )
+from unisono.model.ids import EventId
 
 PARKED_MAX = 1024  # publishers send again what comes beyond
 LIVES_MAX = 8  # lives of one publisher that are remembered
@@ -67,6 +69,7 @@ class TopicManager:
         self.group: frozenset[str] = frozenset()
         self.registry = Registry(topic)
         self.seen: dict[tuple[str, int], Seen] = {}
+        self.keys = Keys(settings.keys_max, settings.keys_bytes_max)
         self._lives: dict[str, tuple[int, ...]] = {}  # publisher -> its lives in `seen`, oldest first
         self._clients: dict[
             str, dict[str, None]
@@ -101,8 +104,7 @@ class TopicManager:
             case Received(_, Join() as join):
                 return self._join(join)
             case Received(_, Done(event)) if event.topic == self.topic and event.topic in event.entries:
-                self._finish(event)
-                return self._unpark(now)
+                return self._finish(event) + self._unpark(now)
             case Received(_, Nack() as nack):
                 return [Send(nack.subscriber, self.emitter.repair(nack))]
             case Tick():
@@ -132,10 +134,22 @@ class TopicManager:
         if not seen.admit(publication.n):
             known = seen.answer(publication.n)
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
+        if publication.key is not None and not self.keys.begin(publication.key):
+            return self._repeat(publication.id, publication.key, seen)
         self.number += 1
         self.under_way.add(self.number)
         entries = {self.topic: self.number} | self.known_below()
         return self._pass_on(publication, entries, self.above, self.path[1:], now)
+
+    def _repeat(self, id: EventId, key: str, seen: Seen) -> list[Effect]:
+        """An event with this key was numbered before: whoever asks gets its place, as soon as that is safe."""
+        place = self.keys.places.get(key)
+        if place is None:
+            self.keys.wait(key, id)
+            return []
+        answer = Sequenced(self.topic, id, place.epoch, place.entries, repeated=True)
+        seen.finish(answer)
+        return [Send(id.publisher, answer)]
 
     def _unpark(self, now: float) -> list[Effect]:
         """Number what has waited, once everything before it has left."""
@@ -147,7 +161,7 @@ class TopicManager:
 
     def _answer(self, known: Sequenced) -> Sequenced | Completed:
         """In return mode the stamp once more: the first answer may still be under way on another link."""
-        if self.settings.mode == "forward":
+        if self.settings.mode == "forward" or known.repeated:
             return known
         return Completed(known.topic, known.id, known.epoch, known.entries)
 
@@ -196,17 +210,27 @@ class TopicManager:
         else:
             effects.append(Send(publication.publisher, Completed(topic, id, stamped.epoch, entries)))
         if topic == self.topic and not self.settings.stored:
-            self._finish(stamped)
+            effects += self._finish(stamped)
         else:
             effects.append(Send(manager_address(topic), Done(stamped)))
         return effects
 
-    def _finish(self, event: Stamped) -> None:
+    def _finish(self, event: Stamped) -> list[Effect]:
         self.under_way.discard(event.number)
-        id = event.publication.id
-        seen = self.seen.get((id.publisher, id.incarnation))
+        publication = event.publication
+        self._note(Sequenced(event.topic, publication.id, event.epoch, event.entries))
+        if publication.key is None:
+            return []
+        waiting = self.keys.finish(publication.key, event.epoch, event.entries)
+        answers = [Sequenced(event.topic, id, event.epoch, event.entries, repeated=True) for id in waiting]
+        for answer in answers:
+            self._note(answer)
+        return [Send(answer.id.publisher, answer) for answer in answers]
+
+    def _note(self, answer: Sequenced) -> None:
+        seen = self.seen.get((answer.id.publisher, answer.id.incarnation))
         if seen is not None:
-            seen.finish(Sequenced(event.topic, id, event.epoch, event.entries))
+            seen.finish(answer)
 
     def _join(self, join: Join) -> list[Effect]:
         """Register the subscriber and pass on how far this topic is; no number is taken."""
@@ -282,6 +306,7 @@ class TopicManager:
         twin.seen = {k: v.copy() for k, v in self.seen.items()}
         twin._lives = dict(self._lives)
         twin._clients = {client: dict(publishers) for client, publishers in self._clients.items()}
+        twin.keys = self.keys.copy()
         twin.registry = self.registry.copy()
         twin.emitter = self.emitter.copy()
         return twin
@@ -295,5 +320,6 @@ class TopicManager:
             self.registry.state(),
             tuple(sorted(self.lower.items())),
             tuple(sorted((k, v.state()) for k, v in self.seen.items())),
+            self.keys.state(),
             self.emitter.state(),
         )

@@ -34,7 +34,13 @@ def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:
     for sequenced in start.seen:
         seen.setdefault(sequenced.topic, []).append(sequenced)
     return {
-        topic: EpochRecord(start.epoch, start.notice, tuple(held.get(topic, ())), tuple(seen.get(topic, ())))
+        topic: EpochRecord(
+            start.epoch,
+            start.notice,
+            tuple(held.get(topic, ())),
+            tuple(seen.get(topic, ())),
+            {topic: start.keys.get(topic, ())},
+        )
         for topic in start.notice.numbers
     }
 
@@ -42,7 +48,12 @@ def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:
 def without_ring(settings: ManagerSettings) -> ManagerSettings:
     """The same for managers that keep nothing for repair, because their node does."""
     return ManagerSettings(
-        stamps=settings.stamps, seen_max=settings.seen_max, threshold=settings.threshold, stored=True
+        stamps=settings.stamps,
+        seen_max=settings.seen_max,
+        keys_max=settings.keys_max,
+        keys_bytes_max=settings.keys_bytes_max,
+        threshold=settings.threshold,
+        stored=True,
     )
 
 

@@ -312,9 +312,9 @@ class Client:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Acknowledge(Sequenced(topic, id, _, entries)):
+            case Acknowledge(Sequenced(topic, id, _, entries, repeated)):
                 self.told[topic] = max(entries[topic], self.told.get(topic, 0))
-                self._acknowledged(id, entries)
+                self._acknowledged(id, entries, repeated)
             case Refuse(id, error):
                 self._refused(id, error)
             case Reject(error):
@@ -322,11 +322,13 @@ class Client:
             case Fail(error):
                 log.error("bus '%s': %s", self.name, error)
 
-    def _acknowledged(self, id: EventId, entries: dict[str, int]) -> None:
+    def _acknowledged(self, id: EventId, entries: dict[str, int], repeated: bool) -> None:
         flight, seat = self._flights.pop(id.n, (None, 0))
         if flight is not None:
             assert flight.stamps is not None
             flight.stamps[seat] = entries
+            if repeated:
+                flight.known = {seat, *(flight.known or ())}
             if self.observer is not None:
                 self.observer.confirmed(flight.publications[seat])
             self._seated(flight)

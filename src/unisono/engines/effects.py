@@ -11,6 +11,7 @@ from unisono.model.errors import UnisonoError
 from unisono.model.frames import Entries, Message, Notification, Run, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.model.lanes import LaneRecord
+from unisono.model.places import Claim, Clear, Place, Save, Survey
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -141,6 +142,19 @@ class Look(msgspec.Struct, frozen=True):
     """Read the control record."""
 
 
+class Tend(msgspec.Struct, frozen=True):
+    """Look after the place of a durable subscriber as this message asks, and hand in the answer."""
+
+    source: str
+    message: Claim | Save | Survey | Clear
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """The place is kept like this, and it is ours; or it was until now, if we let go of it."""
+
+    place: Place
+
+
 Effect: TypeAlias = (
     Append
     | Read
@@ -162,4 +176,6 @@ Effect: TypeAlias = (
     | Lose
     | Reject
     | Fail
+    | Tend
+    | Hold
 )

@@ -9,6 +9,7 @@ import msgspec
 from unisono.engines.takeover.control import Control
 from unisono.model.frames import Message, Notification, Publication
 from unisono.model.lanes import LaneRecord
+from unisono.model.places import Placed, Surveyed
 
 
 class Publish(msgspec.Struct, frozen=True):
@@ -77,11 +78,39 @@ class Suspected(msgspec.Struct, frozen=True):
     node: str
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """The application is here: save it as the place of a durable subscriber, and renew it."""
+
+    epoch: int
+    clock: dict[str, int]
+    acknowledged: int
+    handed: int
+    is_last: bool = False  # and let go of the place
+
+
+class Tended(msgspec.Struct, frozen=True):
+    """A place was looked after: tell whoever asked."""
+
+    source: str
+    answer: Placed | Surveyed
+
+
 class Tick(msgspec.Struct, frozen=True):
     """The time that `next_timer` named has come."""
 
 
 Input: TypeAlias = (
-    Publish | Change | Received | Lost | Notified | Controlled | Appended | ReadBack | Suspected | Tick
+    Publish
+    | Change
+    | Received
+    | Lost
+    | Notified
+    | Controlled
+    | Appended
+    | ReadBack
+    | Suspected
+    | Keep
+    | Tended
+    | Tick
 )
 TICK = Tick()

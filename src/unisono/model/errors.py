@@ -52,6 +52,10 @@ class GapError(UnisonoError):
     """A subscription with on_gap="fail" met a gap it could not close."""
 
 
+class HeldError(UnisonoError):
+    """The place of a durable subscriber is held by another session, or was taken over by one."""
+
+
 class SlowConsumerError(UnisonoError):
     """A subscription fell too far behind and its `slow` policy ended it."""
 

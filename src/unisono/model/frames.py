@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from unisono.model.ids import EventId
+from unisono.model.places import Claim, Clear, Placed, Save, Survey, Surveyed
 
 RAW = 0  # the body is what the user gave, bytes
 PACKED = 1  # the body is MessagePack of what the user gave
@@ -323,6 +324,12 @@ Message: TypeAlias = (
     | Refused
     | Report
     | Routed
+    | Claim
+    | Save
+    | Placed
+    | Survey
+    | Surveyed
+    | Clear
 )
 
 

@@ -31,6 +31,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
     subscribers_max: int = 100_000  # subscribers whose reports are remembered
     client_topics_per_minute: int = 1_000  # new topics one client may ask for
     client_epochs_per_minute: int = 240  # epochs one client may ask for
+    places_max: int = 10_000  # durable subscribers
+    place_bytes_max: int = 256 * 1024  # what is kept of one of them
     node_names: str = ""  # how the names of nodes begin; whoever is called otherwise is never counted as one
     # How long lanes may be.
     lane_records_max: int = (

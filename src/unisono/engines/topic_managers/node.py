@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from unisono.engines.effects import Effect, Look, Read, Reject, Send
+from unisono.engines.effects import Effect, Look, Read, Reject, Send, Tend
 from unisono.engines.inputs import (
     Appended,
     Controlled,
@@ -18,6 +18,7 @@ from unisono.engines.inputs import (
     ReadBack,
     Received,
     Suspected,
+    Tended,
     Tick,
 )
 from unisono.engines.takeover.settings import NodeSettings
@@ -26,6 +27,7 @@ from unisono.engines.topic_managers.routing import is_sound, size_of
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
 from unisono.model.frames import Message, Prepare, Prepared, Refused, Replan, Report, Routed
+from unisono.model.places import Claim, Clear, Save, Survey
 
 
 class ManagerNode(Adopting):
@@ -65,6 +67,8 @@ class ManagerNode(Adopting):
                 return self._suspected(node, now)
             case Lost(_, messages):
                 return self._lost(messages, now)
+            case Tended(source, answer):
+                return [Send(source, answer)]
             case Tick():
                 return self._tick(now)
         return [Reject(FrameError(f"node '{self.name}' cannot use {type(input).__name__}"))]
@@ -87,6 +91,10 @@ class ManagerNode(Adopting):
                 return self.planner.prepared(node, epoch, control, now)
             case Refused():
                 return []  # an operator has asked through us for what cannot be
+            case Claim(_, session) | Save(session) if session == source:
+                return [Tend(source, message)]
+            case Survey() | Clear():
+                return [Tend(source, message)]
             case Prepare() | Prepared():
                 return []  # of a node that has left, or of somebody who never was one
         return [Reject(FrameError(f"node '{self.name}' cannot use {type(message).__name__} of '{source}'"))]

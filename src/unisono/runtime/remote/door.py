@@ -1,7 +1,7 @@
 """Who may come in as what: the words of a topic, which a server's permissions vouch for, say who sends.
 
 The engines see to it that everybody speaks for itself. What they cannot know is that a name is a client's: a client
-asks for places, joins, repairs, topics and patterns, and says that it is alive; whatever nodes tell each other is not
+asks for numbers, joins, repairs, topics, patterns and places, and says that it is alive; whatever nodes tell each other is not
 believed from it.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from unisono.model.frames import Create, Join, Message, Nack, Publication, Replan, Report, Routed
+from unisono.model.places import Claim, Clear, Save, Survey
 from unisono.runtime.remote.wire import RERANK
 
 ADMIN = "admin"  # the client that may change ranks and owners
@@ -32,8 +33,10 @@ class Door:
         if client in nodes:
             return f"'{client}' is the name of a node"
         match message:
-            case None | Report() | Routed(_, Nack()):
+            case None | Report() | Routed(_, Nack()) | Survey() | Clear():
                 return None
+            case Claim(_, session) | Save(session):
+                return None if session == source else f"'{source}' speaks for '{session}'"
             case Routed(_, Join() as join) if not join.reached:
                 return None
             case Replan():

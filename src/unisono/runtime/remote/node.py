@@ -33,6 +33,7 @@ from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
 from unisono.runtime.remote.keeper import Keeper
 from unisono.runtime.remote.node_observer import NodeObserver
+from unisono.runtime.remote.places import Places
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.wire import (
     ASK,
@@ -111,6 +112,7 @@ class Node:
             store = await open_store(self._service)
             self._keeper = Keeper(store, self._handle, self._service.capabilities.frame_bytes_max)
             self._keeper.on_forgotten = self._forgotten
+            self._places = Places(store, self._handle, self.options.node)
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
@@ -160,6 +162,8 @@ class Node:
         await end(self._beating)
         if hasattr(self, "_host"):
             self._host.close()
+        if hasattr(self, "_places"):
+            await self._places.close()
         if hasattr(self, "_keeper"):
             await self._keeper.close()
         await self._service.close()
@@ -332,7 +336,7 @@ class Node:
 
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
         self.observer.carries_out(effect)
-        if self._keeper.carry_out(effect):
+        if self._keeper.carry_out(effect) or self._places.carry_out(effect):
             return None
         match effect:
             case Announce(topics, (Stamped() | Heartbeat() | EpochNotice()) as note):

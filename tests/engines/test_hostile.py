@@ -90,9 +90,10 @@ class System:
                     return [Appended(lane, record, None)]
                 records.append(record)
                 return [Appended(lane, record, len(records))]
-            case Read(lane):
+            case Read(lane, after):
                 records = self.lanes.get(lane, [])
-                return [ReadBack(lane, tuple(records[self.cut.get(lane, 0) :]), len(records))]
+                kept = records[max(after, self.cut.get(lane, 0)) :]
+                return [ReadBack(lane, tuple(kept), len(records), after)]
             case Truncate(lane, up_to):
                 self.cut[lane] = max(self.cut.get(lane, 0), up_to)
             case Decide(control):

@@ -3,6 +3,7 @@
 from random import Random
 
 from unisono.engines.effects import Append, Read
+from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.writer import LaneWriter
 from unisono.model.frames import EpochNotice, Publication, Stamped
 from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
@@ -43,7 +44,7 @@ def test_a_zombies_second_append_is_stored_after_the_seal_and_confirmed_by_nobod
     append(writer, 2)
     assert writer.answered(event(1), None, 0.0) == ([], [])
     assert writer.answered(event(2), 2, 0.0) == ([], [Read("N1")])
-    assert writer.read_back((SealRecord(1), event(2)), 2, 0.0) == ([], [])
+    assert writer.read_back(ReadBack("N1", (SealRecord(1), event(2)), 2), 0.0) == ([], [])
     assert writer.state == "stopped"
     assert append(writer, 1) == []
 
@@ -55,7 +56,7 @@ def test_where_nothing_is_sealed_it_goes_back_and_appends_the_same_again():
     writer.answered(event(2), None, 0.0)
     late = append(writer, 1)
     assert late == []  # while it reads, nothing goes out
-    again = writer.read_back((event(1), event(9, epoch=0)), 2, 0.0)
+    again = writer.read_back(ReadBack("N1", (event(1), event(9, epoch=0)), 2), 0.0)
     assert again == ([], [Append("N1", event(2), 2)])
     assert writer.answered(event(2), 3, 0.0) == ([event(2)], [Append("N1", event(3), 3)])
     assert writer.answered(event(3), 4, 0.0)[0] == [event(3)]
@@ -67,7 +68,7 @@ def test_silence_is_met_by_looking_with_growing_patience():
     assert writer.waits_since == 1.0
     assert writer.give_up_waiting(2.0) == [Read("N1")]
     assert writer.patience == 2
-    assert writer.read_back((), 0, 2.1) == ([], [Append("N1", event(1), 0)])
+    assert writer.read_back(ReadBack("N1", (), 0), 2.1) == ([], [Append("N1", event(1), 0)])
     writer.answered(event(1), 1, 2.2)
     assert writer.patience == 1
 
@@ -76,7 +77,7 @@ def test_what_a_reader_counts_is_stored_though_no_answer_came():
     writer = LaneWriter("N1", 0, tail=0)
     append(writer, 3, now=1.0)
     writer.give_up_waiting(2.0)
-    confirmed, effects = writer.read_back((event(1), event(3), event(2)), 3, 2.1)
+    confirmed, effects = writer.read_back(ReadBack("N1", (event(1), event(3), event(2)), 3), 2.1)
     assert confirmed == [event(1), event(2)]
     assert effects == [Append("N1", event(3), 3)]
 
@@ -94,7 +95,7 @@ def test_two_attempts_do_not_take_each_others_places_for_ever():
                 way += writer.give_up_waiting(float(step))  # though everything is still on its way
             request = way.pop(0)
             if isinstance(request, Read):
-                way += writer.read_back(tuple(lane), len(lane), float(step))[1]
+                way += writer.read_back(ReadBack("N1", tuple(lane), len(lane)), float(step))[1]
             elif request.expected == len(lane):
                 lane.append(request.record)
                 way += writer.answered(request.record, len(lane), float(step))[1]
@@ -114,7 +115,7 @@ def test_the_beginning_of_a_later_epoch_stops_it_like_a_seal():
     writer = LaneWriter("N1", 0, tail=0)
     append(writer, 1)
     writer.give_up_waiting(1.0)
-    writer.read_back((EpochRecord(1, EpochNotice(1, {}), (), ()),), 1, 1.0)
+    writer.read_back(ReadBack("N1", (EpochRecord(1, EpochNotice(1, {}), (), ()),), 1), 1.0)
     assert writer.state == "stopped"
     assert writer.unconfirmed == {}
 

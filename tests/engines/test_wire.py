@@ -60,7 +60,7 @@ def controls():
         patterns = {"s": Registration("s", 2, ("*", "orders.>"))}
         sealing = control.sealing("N", intent, dead=("M",), moves={"E": "O"}, patterns=patterns)
         yield sealing
-        yield sealing.active(next_plan(intent, HELD, 1, 5))
+        yield sealing.active(next_plan(intent, HELD, 1, 5), {"M": 7, "N": 3, "O": 1}, 2)
     yield first_control(Plan(rank=(), parent={}, group={}), {}, ["N"])
 
 

@@ -120,9 +120,11 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Read a lane from its first record that is kept to its last."""
+    """Read a lane behind a sequence, as far as it is kept: to its last record, or so many."""
 
     lane: str
+    after: int = 0
+    limit: int | None = None
 
 
 class Truncate(msgspec.Struct, frozen=True):

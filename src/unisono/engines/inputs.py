@@ -60,16 +60,25 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class ReadBack(msgspec.Struct, frozen=True):
-    """A lane, from its first record that is kept to its last, whose sequence is `tail`; none is missing between."""
+    """The records of a lane behind a sequence, as far as they are kept; none is missing between.
+
+    `tail` is the sequence of the last one, or, if there are none, where the lane ends.
+    """
 
     lane: str
     records: tuple[LaneRecord, ...]
     tail: int
+    after: int = 0  # as was asked for
+    rest: int = 0  # how many more there were than was asked for
 
     @property
     def first(self) -> int:
         """The sequence of the first record."""
         return self.tail - len(self.records) + 1
+
+    def covers(self, after: int) -> bool:
+        """Whether it says everything about the lane behind a sequence; it may answer another question."""
+        return self.after <= after and not self.rest
 
 
 class Suspected(msgspec.Struct, frozen=True):

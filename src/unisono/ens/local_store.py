@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
-from unisono.ens.store import Changed, check_bytes, check_key, check_number
+from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
 from unisono.model.errors import ClosedError
 
 log = logging.getLogger("unisono")
@@ -135,12 +136,17 @@ class LocalStore:
             stored.set_result(None)
         return stored
 
-    async def read(self, lane: str, after: int = 0) -> tuple[list[tuple[int, bytes]], int]:
+    async def read(
+        self, lane: str, after: int = 0, limit: int | None = None
+    ) -> tuple[list[tuple[int, bytes]], int]:
         """What is kept behind a sequence, and the last sequence."""
         shelf = self._opened()
         check_number("the sequence", after)
+        check_limit(limit)
         kept = shelf.lanes.get(check_key(lane)) or LocalLane()
-        return [record for record in kept.records if record[0] > after], kept.tail
+        skipped = max(0, after - (kept.tail - len(kept.records)))
+        end = None if limit is None else skipped + limit
+        return list(islice(kept.records, skipped, end)), kept.tail
 
     async def truncate(self, lane: str, up_to: int) -> None:
         """Forget the records up to a sequence."""

@@ -20,7 +20,7 @@ from unisono.ens.nats_api import NO_MESSAGE, NO_STREAM, RefusedError, State, ask
 from unisono.ens.nats_appends import Appends, NobodyError
 from unisono.ens.nats_lane import fetch
 from unisono.ens.nats_watch import NatsWatch
-from unisono.ens.store import Changed, check_bytes, check_key, check_number
+from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
 from unisono.model.errors import ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
@@ -174,10 +174,13 @@ class NatsStore:
             headers = {"Nats-Expected-Last-Sequence": str(check_number("the expected sequence", expected))}
         return self._appends.put(stream, self._lane_prefix + lane, record, headers)
 
-    async def read(self, lane: str, after: int = 0) -> tuple[list[tuple[int, bytes]], int]:
+    async def read(
+        self, lane: str, after: int = 0, limit: int | None = None
+    ) -> tuple[list[tuple[int, bytes]], int]:
         """What is kept behind a sequence, and the last sequence, as the leader knows it."""
         stream = self._stream(lane)
         check_number("the sequence", after)
+        check_limit(limit)
         for _ in range(READ_ATTEMPTS):
             found = await state_of(self._service, stream)
             state = found or State()
@@ -185,9 +188,10 @@ class NatsStore:
                 raise self._forgotten(stream, lane)
             self._tails[lane] = state.last_seq
             first = max(after + 1, state.first_seq)
-            if not state.messages or first > state.last_seq:
+            last = state.last_seq if limit is None else min(first + limit - 1, state.last_seq)
+            if not state.messages or first > last:
                 return [], state.last_seq
-            records = await fetch(self._service, stream, first, state.last_seq)
+            records = await fetch(self._service, stream, first, last)
             if records is not None:
                 return records, state.last_seq
         raise UnconfirmedError(f"the lane '{lane}' of {self._service.url} could not be read to its end")

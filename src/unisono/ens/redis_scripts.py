@@ -48,9 +48,10 @@ number of its lane, what is expected or nothing, and the record. The sequence of
 
 READ = """
 local tail = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
-local at, first, size, count, parts = tonumber(ARGV[2]), 0, 0, 0, {}
-repeat
-  local entries = redis.call('XRANGE', KEYS[1], string.format('%.0f-0', at + 1), '+', 'COUNT', 128)
+local at, room, first, size, count, parts = tonumber(ARGV[2]), tonumber(ARGV[3]), 0, 0, 0, {}
+while room > count and size <= 4194304 do
+  local some = math.min(128, room - count)
+  local entries = redis.call('XRANGE', KEYS[1], string.format('%.0f-0', at + 1), '+', 'COUNT', some)
   for _, entry in ipairs(entries) do
     at = tonumber(string.match(entry[1], '^%d+'))
     if first == 0 then
@@ -62,8 +63,11 @@ repeat
     size = size + #record
     count = count + 1
   end
-until #entries < 128 or size > 4194304 or count >= 8192
+  if #entries < some then
+    break
+  end
+end
 return {tail, first, count, table.concat(parts)}
 """
-"""Read a lane. Keys: its stream, the tails. Arguments: its name, the sequence to read behind. The last sequence ever,
-the first one read, how many, and the records, each with its length before it."""
+"""Read a lane. Keys: its stream, the tails. Arguments: its name, the sequence to read behind, how many at most. The
+last sequence ever, the first one read, how many, and the records, each with its length before it."""

@@ -22,10 +22,12 @@ from unisono.ens.redis import RedisService
 from unisono.ens.redis_appends import Appends, Entry
 from unisono.ens.redis_scripts import APPEND, DECIDE, READ
 from unisono.ens.redis_watch import RedisWatch, RedisWatches
-from unisono.ens.store import Changed, check_bytes, check_key, check_number
+from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
 from unisono.model.errors import ClosedError, ForgottenError, UnconfirmedError
 
 T = TypeVar("T")
+
+READ_MAX = 8192  # records read at once
 
 
 class RedisStore:
@@ -131,14 +133,18 @@ class RedisStore:
         given = await self._command("EVAL", APPEND, 1 + len(lanes), *arguments)
         return [sequence or None for sequence in given]
 
-    async def read(self, lane: str, after: int = 0) -> tuple[list[tuple[int, bytes]], int]:
+    async def read(
+        self, lane: str, after: int = 0, limit: int | None = None
+    ) -> tuple[list[tuple[int, bytes]], int]:
         """What is kept behind a sequence, and the last sequence."""
         check_key(lane)
         at = check_number("the sequence", after)
+        limit = check_limit(limit)
         records: list[tuple[int, bytes]] = []
         last: int | None = None
-        while last is None or at < last:
-            tail, first, count, packed = await self._read_some(lane, at)
+        while last is None or (at < last and (limit is None or len(records) < limit)):
+            room = READ_MAX if limit is None else min(limit - len(records), READ_MAX)
+            tail, first, count, packed = await self._read_some(lane, at, room)
             last = tail if last is None else last
             if not count:
                 break
@@ -154,8 +160,8 @@ class RedisStore:
             records.pop()
         return records, last
 
-    async def _read_some(self, lane: str, at: int) -> tuple[int, int, int, bytes]:
-        arguments: list[Any] = [self._lane_prefix + lane, self._tails, lane, at]
+    async def _read_some(self, lane: str, at: int, room: int) -> tuple[int, int, int, bytes]:
+        arguments: list[Any] = [self._lane_prefix + lane, self._tails, lane, at, room]
         answer = await self._command("EVAL", READ, 2, *arguments)
         tail, first, count, packed = answer
         return tail, first, count, packed

@@ -77,10 +77,12 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, lane: str, after: int = 0) -> tuple[list[tuple[int, bytes]], int]:
+    async def read(
+        self, lane: str, after: int = 0, limit: int | None = None
+    ) -> tuple[list[tuple[int, bytes]], int]:
         """What is kept behind a sequence, in order, and the last sequence ever given, 0 if none.
 
-        Everything is in it whose append was confirmed to anybody before this was called.
+        Everything is in it whose append was confirmed to anybody before this was called, up to `limit` records.
         """
         ...
 
@@ -137,6 +139,11 @@ def check_bytes(value: object, limit: int) -> bytes:
     if len(value) > limit:
         raise PayloadError(f"{len(value)} bytes are over the limit of {limit}; see the URL option frame_max=")
     return value
+
+
+def check_limit(limit: object) -> int | None:
+    """Return how much is to be read at most if that can be said; else raise ConfigError."""
+    return None if limit is None else check_number("the limit", limit)
 
 
 def check_number(what: str, number: object) -> int:

@@ -35,6 +35,7 @@ class SealRecord(msgspec.Struct, frozen=True, array_like=True, tag="seal"):
     """Whatever comes after this with a lower epoch does not count."""
 
     epoch: int
+    before: dict[str, int] = {}  # only where it stands for an epoch record too large to keep
 
 
 class Keyed(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +59,7 @@ class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     registrations: tuple[Registration, ...]
     seen: tuple[Sequenced, ...]
     keys: dict[str, tuple[Keyed, ...]] = {}  # topic -> the newest of its keys, oldest first
+    before: dict[str, int] = {}  # lane -> the sequence with which the epoch before began in it
 
 
 LaneRecord: TypeAlias = EventRecord | JoinRecord | SealRecord | EpochRecord

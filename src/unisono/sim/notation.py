@@ -229,8 +229,9 @@ def show_effect(effect: LinkEffect) -> str:
         case fx.Append(lane, record, expected):
             place = "the end" if expected is None else str(expected)
             return f"append to {lane} after {place}: {show_record(record)}"
-        case fx.Read(lane):
-            return f"read {lane}"
+        case fx.Read(lane, after, limit):
+            some = "" if limit is None else f", at most {limit}"
+            return f"read {lane}" + (f" behind {after}" if after else "") + some
         case fx.Decide(control):
             return f"decide {show_control(control)}"
         case fx.Look():

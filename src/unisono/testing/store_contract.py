@@ -176,6 +176,29 @@ class StoreContract:
 
         self._run(scenario)
 
+    def test_a_part_of_a_lane_is_read(self) -> None:
+        async def scenario(world: _World) -> None:
+            store, lane = await world.store(), world.name()
+            assert await store.read(lane, 3, 2) == ([], 0)
+            await asyncio.gather(*(store.append(lane, b"%d" % n) for n in range(1, 301)))
+            records = [(n, b"%d" % n) for n in range(1, 301)]
+            for after, limit in (
+                (0, 1),
+                (0, 300),
+                (0, 1000),
+                (7, 129),
+                (250, 256),
+                (299, 1),
+                (300, 1),
+                (5, 0),
+            ):
+                assert await store.read(lane, after, limit) == (records[after : after + limit], 300)
+            await store.truncate(lane, 100)
+            assert await store.read(lane, 20, 5) == (records[100:105], 300)
+            assert await store.read(lane, 102, 5) == (records[102:107], 300)
+
+        self._run(scenario)
+
     def test_a_refused_append_refuses_those_that_count_on_it(self) -> None:
         async def scenario(world: _World) -> None:
             store, lane = await world.store(), world.name()
@@ -297,6 +320,7 @@ class StoreContract:
                 await _refused(ConfigError, partial(store.decide, name, b"", number))
                 await _refused(ConfigError, partial(store.append, name, b"", number))
                 await _refused(ConfigError, partial(store.read, name, number))
+                await _refused(ConfigError, partial(store.read, name, 0, number))
                 await _refused(ConfigError, partial(store.truncate, name, number))
             too_large = bytes(70 * 1024 * 1024)
             await _refused(PayloadError, lambda: store.append(name, too_large))

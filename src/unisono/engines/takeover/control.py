@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unisono.engines.plan import Plan, Registration, conflict_graph, elimination_forest
+from unisono.engines.takeover.chapters import Mark, move_marks
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Registration as Held
 
@@ -41,6 +42,8 @@ class Control:
     patterns: Mapping[str, Held] = field(
         hash=False, default_factory=dict
     )  # subscriber -> what it holds by pattern
+    begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see chapters.py
+    marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     intent: Intent | None = None  # while sealing
     decider: str = ""
 
@@ -93,6 +96,8 @@ class Control:
         owner = dict(self.owner) | dict(moves or {})
         for i, topic in enumerate(sorted(t for t, n in owner.items() if n not in live)):
             owner[topic] = live[i % len(live)]
+        lanes = _lanes(owner, live)
+        archive = tuple(sorted({*self.archive, *self.lanes}.difference(forget)))
         return replace(
             self,
             version=self.version + 1,
@@ -100,24 +105,42 @@ class Control:
             state="sealing",
             owner=owner,
             nodes=nodes,
-            lanes=_lanes(owner, live),
+            lanes=lanes,
             sealed=self.lanes,
-            archive=tuple(sorted({*self.archive, *self.lanes}.difference(forget))),
+            archive=archive,
             dead=tuple(sorted(gone.intersection(nodes))),
             patterns=self.patterns if patterns is None else dict(patterns),
+            marks={lane: mark for lane, mark in self.marks.items() if lane in {*archive, *lanes}},
             intent=intent,
             decider=node,
         )
 
-    def active(self, plan: Plan) -> Control:
-        """The record that begins the epoch."""
-        return replace(self, version=self.version + 1, state="active", plan=plan, intent=None)
+    def active(self, plan: Plan, written: Mapping[str, int] | None = None, kept: int = 0) -> Control:
+        """The record that begins the epoch; `written` says where that is written down, lane by lane.
+
+        Nodes that adopt it read so many records that are `kept` for repair, if there are as many.
+        """
+        written = written or {}
+        return replace(
+            self,
+            version=self.version + 1,
+            state="active",
+            plan=plan,
+            begins={lane: written[lane] for lane in self.lanes if lane in written},
+            marks=dict(self.marks) | move_marks(self.marks, self.begins, written, kept),
+            intent=None,
+        )
+
+    def reads_after(self, lane: str) -> int:
+        """Behind which sequence a node reads a lane when it adopts this epoch; nothing before it is needed."""
+        return self.marks[lane].older - 1 if lane in self.marks else 0
 
 
 def first_control(plan: Plan, owner: Mapping[str, str], nodes: Sequence[str]) -> Control:
     """The record of a system nobody has used yet; it may have no topics at all."""
     nodes = tuple(sorted(nodes))
-    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, _lanes(owner, nodes))
+    lanes = _lanes(owner, nodes)
+    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, lanes, begins=dict.fromkeys(lanes, 1))
 
 
 def _lanes(owner: Mapping[str, str], live: Sequence[str]) -> tuple[str, ...]:

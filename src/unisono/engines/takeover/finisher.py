@@ -6,9 +6,10 @@ is computed depends on the sealed lanes alone, and only one of them can activate
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 from unisono.engines.effects import Announce, Append, Decide, Effect, Read
+from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control, next_plan
 from unisono.engines.takeover.recovery import Recovery, recover
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
@@ -17,13 +18,15 @@ from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 class Finisher:
     """One attempt to finish the epoch that `control` has decided on."""
 
-    def __init__(self, control: Control, threshold: int) -> None:
+    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
+        """`kept`: how many records nodes that adopt the epoch read for repair."""
         self.control = control
         self.threshold = threshold
+        self.kept = kept
         self.sealed: set[str] = set()
         self.read: dict[str, tuple[LaneRecord, ...]] = {}
         self.recovery: Recovery | None = None
-        self.written: set[str] = set()
+        self.written: dict[str, int] = {}  # lane -> where the beginning of the epoch is
 
     def pending(self) -> list[Effect]:
         """Everything that has to be asked for now, or again."""
@@ -31,14 +34,18 @@ class Finisher:
         if unsealed := [lane for lane in control.sealed if lane not in self.sealed]:
             return [Append(lane, SealRecord(control.epoch), None) for lane in unsealed]
         if unread := [lane for lane in control.sealed if lane not in self.read]:
-            return [Read(lane) for lane in unread]
+            return [Read(lane, self._after(lane)) for lane in unread]
         if self.recovery is None:
             self.recovery = self._recover()
-        record = self.recovery.record()
+        record = self.recovery.record(control.begins)
         lanes = sorted({*control.sealed, *control.lanes})
         if unwritten := [lane for lane in lanes if lane not in self.written]:
             return [Append(lane, record, None) for lane in unwritten]
         return [Announce(tuple(sorted(self.recovery.notice.numbers)), self.recovery.notice), self._activate()]
+
+    def _after(self, lane: str) -> int:
+        """Of a sealed lane, what is read: the epoch that ends, from the record that began it."""
+        return max(0, self.control.begins.get(lane, 0) - 1)
 
     def _recover(self) -> Recovery:
         control, intent = self.control, self.control.intent
@@ -50,11 +57,10 @@ class Finisher:
         control, recovery = self.control, self.recovery
         assert control.intent is not None
         assert recovery is not None
-        return Decide(
-            control.active(next_plan(control.intent, recovery.registrations, self.threshold, control.epoch))
-        )
+        plan = next_plan(control.intent, recovery.registrations, self.threshold, control.epoch)
+        return Decide(control.active(plan, self.written, self.kept))
 
-    def appended(self, lane: str, record: LaneRecord) -> list[Effect]:
+    def appended(self, lane: str, record: LaneRecord, sequence: int) -> list[Effect]:
         """A seal or an epoch record is in a lane; returns what follows, if that was the last one."""
         if (
             isinstance(record, SealRecord)
@@ -68,14 +74,14 @@ class Finisher:
             and record.epoch == self.control.epoch
             and self.recovery is not None
         ):
-            self.written.add(lane)
-            return (
-                self.pending() if self.written.issuperset({*self.control.sealed, *self.control.lanes}) else []
-            )
+            self.written.setdefault(lane, sequence)
+            lanes = {*self.control.sealed, *self.control.lanes}
+            return self.pending() if self.written.keys() >= lanes else []
         return []
 
-    def read_back(self, lane: str, records: Sequence[LaneRecord]) -> list[Effect]:
-        """A sealed lane, from its first record to its last."""
+    def read_back(self, answer: ReadBack) -> list[Effect]:
+        """A sealed lane, from the beginning of the epoch that ends."""
+        lane, records = answer.lane, answer.records
         if (
             not self.sealed.issuperset(self.control.sealed)
             or lane not in self.control.sealed
@@ -84,14 +90,16 @@ class Finisher:
             return []
         if not any(isinstance(r, SealRecord) and r.epoch == self.control.epoch for r in records):
             return []  # read before it was sealed
-        self.read[lane] = tuple(records)
+        if not answer.covers(self._after(lane)):
+            return []  # somebody else wanted to know less
+        self.read[lane] = records
         return self.pending() if len(self.read) == len(self.control.sealed) else []
 
     def copy(self) -> Finisher:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.sealed, twin.written, twin.read = set(self.sealed), set(self.written), dict(self.read)
+        twin.sealed, twin.written, twin.read = set(self.sealed), dict(self.written), dict(self.read)
         return twin
 
     def state(self) -> Hashable:
@@ -100,5 +108,5 @@ class Finisher:
             self.control.version,
             tuple(sorted(self.sealed)),
             tuple(sorted((lane, len(records)) for lane, records in self.read.items())),
-            tuple(sorted(self.written)),
+            tuple(sorted(self.written.items())),
         )

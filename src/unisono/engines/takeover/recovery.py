@@ -29,9 +29,10 @@ class Recovery(NamedTuple):
     seen: tuple[Sequenced, ...]
     keys: dict[str, tuple[Keyed, ...]]
 
-    def record(self) -> EpochRecord:
-        """What is written in every lane."""
-        return EpochRecord(self.notice.epoch, self.notice, self.registrations, self.seen, self.keys)
+    def record(self, before: Mapping[str, int]) -> EpochRecord:
+        """What is written in every lane; `before` says where the epoch before began."""
+        begun = self.notice, self.registrations, self.seen, self.keys
+        return EpochRecord(self.notice.epoch, *begun, dict(before))
 
 
 def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from unisono.engines.plan import Plan
+from unisono.engines.takeover.chapters import Mark
 from unisono.engines.takeover.control import Control, Intent, PlanKind
 from unisono.model.codec import VERSION, decode_versioned
 from unisono.model.errors import FrameError, PlanError
@@ -51,6 +52,8 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     intent: _Intent | None
     decider: str
     patterns: tuple[Registration, ...] = ()
+    begins: dict[str, _Count] = {}
+    marks: dict[str, tuple[_Count, _Count]] = {}
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -93,6 +96,8 @@ def encode_control(control: Control) -> bytes:
         intent=None if intent is None else _pack_intent(intent, place),
         decider=control.decider,
         patterns=tuple(control.patterns[name] for name in sorted(control.patterns)),
+        begins=dict(control.begins),
+        marks={lane: (mark.older, mark.newer) for lane, mark in control.marks.items()},
     )
     return bytes([VERSION]) + _encoder.encode(wire)
 
@@ -146,6 +151,8 @@ def _unpack(wire: _Control) -> Control:
         intent=None if wire.intent is None else _unpack_intent(wire.intent, topics),
         decider=wire.decider,
         patterns={held.subscriber: held for held in wire.patterns},
+        begins=wire.begins,
+        marks={lane: Mark(*mark) for lane, mark in wire.marks.items()},
     )
 
 

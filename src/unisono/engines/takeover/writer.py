@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 from unisono.engines.effects import Append, Effect, Read
+from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.recovery import valid_records
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
@@ -29,6 +30,7 @@ class LaneWriter:
         """Start behind the record with sequence `tail`."""
         self.lane = lane
         self.epoch = epoch
+        self.start = tail
         self.position = tail  # sequence of the last confirmed record, or of what was read
         self.made = 0
         self.unconfirmed: dict[int, Written] = {}  # by index, in order
@@ -89,7 +91,7 @@ class LaneWriter:
     def _read_if_settled(self) -> list[Effect]:
         if self.state == "broken" and not self.on_the_way:
             self.state = "reading"
-            return [Read(self.lane)]
+            return [Read(self.lane, self.start)]
         return []
 
     def give_up_waiting(self, now: float) -> list[Effect]:
@@ -100,22 +102,21 @@ class LaneWriter:
         self.patience = min(2 * self.patience, PATIENCE_MAX)
         self.on_the_way = 0
         self.state = "reading"
-        return [Read(self.lane)]
+        return [Read(self.lane, self.start)]
 
-    def read_back(
-        self, records: Sequence[LaneRecord], tail: int, now: float
-    ) -> tuple[list[Written], list[Effect]]:
+    def read_back(self, answer: ReadBack, now: float) -> tuple[list[Written], list[Effect]]:
         """The lane up to its end: stop if it is sealed; otherwise what is in it is confirmed, and the next sent."""
+        records = answer.records
         if is_sealed(records, self.epoch):
             self.stop()
             return [], []
-        if self.state != "reading":
+        if self.state != "reading" or not answer.covers(self.start):
             return [], []
         row = max(
             (r.index for r in valid_records(records, self.epoch + 1) if r.epoch == self.epoch), default=0
         )
         confirmed = [self.unconfirmed.pop(index) for index in list(self.unconfirmed) if index <= row]
-        self.state, self.position = "open", tail
+        self.state, self.position = "open", answer.tail
         self.answers.clear()
         self.waits_since = now if self.unconfirmed else None
         if not self.unconfirmed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from unisono.engines.effects import Decide, Effect, Look, Read, Send, Truncate
+from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.planner import Planner
@@ -25,7 +26,7 @@ from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 NOTICES_MAX = 256  # epochs a subscriber may be behind
 
 Lanes: TypeAlias = dict[str, tuple[tuple[LaneRecord, ...], int]]
-"""What was read: the records of each lane, and the sequence of the last one."""
+"""What was read: the last records of each lane, and the sequence of the last one."""
 
 
 class Adopting(Hosting):
@@ -54,31 +55,34 @@ class Adopting(Hosting):
             confirmed, effects = self.writer.answered(record, sequence, now)
             return self._stored(confirmed, now) + effects
         if self.finisher is not None and sequence is not None:
-            return self.finisher.appended(lane, record)
+            return self.finisher.appended(lane, record, sequence)
         return []
 
-    def _read_back(self, lane: str, records: tuple[LaneRecord, ...], tail: int, now: float) -> list[Effect]:
+    def _read_back(self, answer: ReadBack, now: float) -> list[Effect]:
+        """Part of a lane, whoever of us has asked for it."""
         effects: list[Effect] = []
-        if self.writer is not None and lane == self.writer.lane and self.adopting is None:
-            confirmed, more = self.writer.read_back(records, tail, now)
+        if self.writer is not None and answer.lane == self.writer.lane and self.adopting is None:
+            confirmed, more = self.writer.read_back(answer, now)
             effects += self._stored(confirmed, now) + more
             if self.writer.state == "stopped":
                 self._retire(now)
                 effects.append(Look())
         if self.finisher is not None:
-            effects += self.finisher.read_back(lane, records)
-        if self.adopting is not None and self._is_fresh(lane, records):
-            self.adopting[lane] = (records, tail)
+            effects += self.finisher.read_back(answer)
+        if self.adopting is not None and self._is_fresh(answer):
+            self.adopting[answer.lane] = (answer.records, answer.tail)
             effects += self._adopt_if_read(now)
         return effects
 
-    def _is_fresh(self, lane: str, records: tuple[LaneRecord, ...]) -> bool:
+    def _is_fresh(self, answer: ReadBack) -> bool:
         """Whether a lane was read after our epoch began in it; an answer to an older question tells too little."""
-        control = self.control
+        control, lane = self.control, answer.lane
         assert control is not None
+        if not answer.covers(control.reads_after(lane)):
+            return False
         if not control.sealed or lane not in {*control.sealed, *control.lanes}:
             return True
-        return any(isinstance(record, EpochRecord) and record.epoch >= control.epoch for record in records)
+        return any(isinstance(r, EpochRecord) and r.epoch >= control.epoch for r in answer.records)
 
     # Epochs.
 
@@ -110,7 +114,7 @@ class Adopting(Hosting):
         if self._is_spoiled():
             return self._begin_again(now)
         self.adopting = {}
-        return [Read(lane) for lane in self._lanes()]
+        return self._read_lanes()
 
     def _is_spoiled(self) -> bool:
         """Whether an earlier life of ours may have given out numbers in this epoch."""
@@ -130,7 +134,8 @@ class Adopting(Hosting):
         """Carry the decided epoch through, whoever decided it."""
         assert self.control is not None
         if self.finisher is None:
-            self.finisher = Finisher(self.control, self.manager_settings.threshold)
+            kept = self.settings.lane_records_kept
+            self.finisher = Finisher(self.control, self.manager_settings.threshold, kept)
         self.finish_at = now + self.settings.retry_s
         return self.finisher.pending()
 
@@ -171,6 +176,12 @@ class Adopting(Hosting):
     def _lanes(self) -> list[str]:
         assert self.control is not None
         return sorted({*self.control.lanes, *self.control.archive})
+
+    def _read_lanes(self) -> list[Effect]:
+        """Ask for what has not been read of the lanes, as far back as it may be needed."""
+        control, read = self.control, self.adopting or {}
+        assert control is not None
+        return [Read(lane, control.reads_after(lane)) for lane in self._lanes() if lane not in read]
 
     def _adopt_if_read(self, now: float) -> list[Effect]:
         control, read = self.control, self.adopting
@@ -222,24 +233,18 @@ class Adopting(Hosting):
         """Let go of what nobody needs any more: in our lane, and, who leads, in those that nobody writes."""
         leads = control.leader == self.name
         effects: list[Effect] = []
-        for lane, (records, tail) in read.items():
+        for lane in read:
             if lane == self.name or (leads and lane not in {*control.lanes, *control.sealed}):
-                cut = self._cut(records, control.epoch)
+                cut = self._cut(lane, control)
                 if cut > 0:
-                    effects.append(Truncate(lane, tail - len(records) + cut))
+                    effects.append(Truncate(lane, cut))
         if leads:
             self.planner.forget = tuple(lane for lane in control.archive if self._is_old(lane, control, read))
         return effects
 
-    def _cut(self, records: tuple[LaneRecord, ...], epoch: int) -> int:
-        """How many records may go: those before the beginning of an epoch before this one, if enough are kept."""
-        begins: dict[
-            int, int
-        ] = {}  # where each epoch begins; whoever wrote that down once more does not count
-        for i, record in enumerate(records[: max(0, len(records) - self.settings.lane_records_kept + 1)]):
-            if isinstance(record, EpochRecord) and record.epoch < epoch:
-                begins.setdefault(record.epoch, i)
-        return max(begins.values(), default=0)
+    def _cut(self, lane: str, control: Control) -> int:
+        """Up to which sequence a lane may go: what is not even read for repair."""
+        return control.reads_after(lane)
 
     def _is_old(self, lane: str, control: Control, read: Lanes) -> bool:
         if lane in {*control.lanes, *control.sealed}:

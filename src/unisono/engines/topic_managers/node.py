@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from unisono.engines.effects import Effect, Look, Read, Reject, Send, Tend
+from unisono.engines.effects import Effect, Look, Reject, Send, Tend
 from unisono.engines.inputs import (
     Appended,
     Controlled,
@@ -61,8 +61,8 @@ class ManagerNode(Adopting):
                 return self._controlled(control, now)
             case Appended(lane, record, sequence):
                 return self._appended(lane, record, sequence, now)
-            case ReadBack(lane, records, tail):
-                return self._read_back(lane, records, tail, now)
+            case ReadBack():
+                return self._read_back(input, now)
             case Suspected(node):
                 return self._suspected(node, now)
             case Lost(_, messages):
@@ -122,7 +122,7 @@ class ManagerNode(Adopting):
             self.look_at = now + self.settings.look_s
             effects += [Look(), *self._come_back(), *self._begin_again(now)]
             if self.adopting is not None and self.control is not None:
-                effects += [Read(lane) for lane in self._lanes() if lane not in self.adopting]
+                effects += self._read_lanes()
         if self.frozen_until is not None and self.frozen_until <= now:
             effects += self._thaw(now)
         if self.writer is not None and self.writer.waits_since is not None:

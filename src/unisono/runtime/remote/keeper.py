@@ -80,8 +80,8 @@ class Keeper:
         match effect:
             case Append(lane, record, expected):
                 self._append(lane, record, expected)
-            case Read(lane):
-                self._begin(self._read(lane))
+            case Read(lane, after, limit):
+                self._begin(self._read(lane, after, limit))
             case Decide(control):
                 self._begin(self._decide(control))
             case Look():
@@ -102,9 +102,9 @@ class Keeper:
         self._put(lane, record, data, expected)
 
     async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
-        brief = encode_record(EpochRecord(record.epoch, record.notice, (), ()))
+        brief = encode_record(EpochRecord(record.epoch, record.notice, (), (), before=record.before))
         if len(brief) > self._chest.limit // 2:
-            brief = encode_record(SealRecord(record.epoch))
+            brief = encode_record(SealRecord(record.epoch, record.before))
         self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)
 
     def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
@@ -124,8 +124,8 @@ class Keeper:
         else:
             self._trouble(error)  # stored or not: the writer will look for itself
 
-    async def _read(self, lane: str) -> None:
-        kept, tail = await self._store.read(lane)
+    async def _read(self, lane: str, after: int, limit: int | None) -> None:
+        kept, end = await self._store.read(lane, after, limit)
         records: list[LaneRecord] = []
         for sequence, data in kept:
             try:
@@ -133,7 +133,8 @@ class Keeper:
             except FrameError as error:
                 log.error("lane '%s' holds something foreign at %d: %s", lane, sequence, error)
                 records.append(NOTHING)
-        self._answer(ReadBack(lane, tuple(records), tail))
+        tail = kept[-1][0] if kept else end
+        self._answer(ReadBack(lane, tuple(records), tail, after, end - tail))
 
     # The control record.
 

@@ -40,7 +40,6 @@ from unisono.engines.inputs import (
     Input,
     Notified,
     Publish,
-    ReadBack,
     Received,
     Suspected,
 )
@@ -121,7 +120,7 @@ class MovingWorld:
         for name in self.scenario.nodes:
             self._handle(name, Controlled(control))
             while self.storage.reads.get(name):
-                self._handle(name, ReadBack(*self.storage.read(name, 0)))
+                self._handle(name, self.storage.read(name, 0))
         for name in self.engines:
             if isinstance(self.engines[name], Publisher):
                 self._handle(name, Controlled(control))
@@ -304,7 +303,7 @@ class MovingWorld:
                 else:
                     self._spend("lost_appends" if what == "lose" else "lost_answers")
             case ("read", node, i):
-                self._handle(node, ReadBack(*self.storage.read(node, int(i))))
+                self._handle(node, self.storage.read(node, int(i)))
             case ("look", node):
                 self._spend("stale_reads")
                 self.storage.look_at(node)
@@ -411,8 +410,8 @@ class MovingWorld:
                         self.bags[name] = (*bag, letter)
             case Append():
                 self.storage.ask_append(address, effect)
-            case Read(lane):
-                self.storage.ask_read(address, lane)
+            case Read():
+                self.storage.ask_read(address, effect)
             case Truncate(lane, up_to):
                 self.storage.truncate(lane, up_to)
             case Decide(control):

@@ -11,11 +11,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from unisono.engines.effects import Append
+from unisono.engines.effects import Append, Read
+from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.recovery import valid_records
 from unisono.model.frames import Stamped
 from unisono.model.lanes import EventRecord, LaneRecord
+from unisono.sim.moving.storage import read_back
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -29,6 +31,8 @@ class Asked(NamedTuple):
     """A read on its way; `tail` is where the lane ended when it was looked at, None if that is still to come."""
 
     lane: str
+    after: int = 0
+    limit: int | None = None
     tail: int | None = None
 
 
@@ -88,9 +92,9 @@ class Storage:
         queue = self.appends.get((node, append.lane), ())
         self.appends[node, append.lane] = (*queue, (_bytes(append.record), append))
 
-    def ask_read(self, node: str, lane: str) -> None:
+    def ask_read(self, node: str, read: Read) -> None:
         """A node wants to read a lane."""
-        self.reads[node] = (*self.reads.get(node, ()), Asked(lane))
+        self.reads[node] = (*self.reads.get(node, ()), Asked(read.lane, read.after, read.limit))
 
     def ask_decide(self, node: str, control: Control) -> None:
         """A node wants to put another control record in the place of the present one."""
@@ -118,17 +122,16 @@ class Storage:
         """The oldest read of a node that has not seen its lane yet sees it now; the answer takes its time."""
         asked = list(self.reads[node])
         i = next(i for i, read in enumerate(asked) if read.tail is None)
-        asked[i] = Asked(asked[i].lane, len(self.lanes.get(asked[i].lane, ())))
+        asked[i] = asked[i]._replace(tail=len(self.lanes.get(asked[i].lane, ())))
         self.reads[node] = tuple(asked)
 
-    def read(self, node: str, i: int) -> tuple[str, tuple[LaneRecord, ...], int]:
-        """A read of a node is answered: a lane, its records, where it ended."""
+    def read(self, node: str, i: int) -> ReadBack:
+        """A read of a node is answered."""
         asked = self.reads[node]
         self.reads[node] = asked[:i] + asked[i + 1 :]
-        lane, tail = asked[i]
-        records = self.lanes.get(lane, ())[:tail]
-        kept = records[self.cut.get(lane, 0) :]
-        return lane, tuple(record for _, record in kept), len(records)
+        lane, after, limit, tail = asked[i]
+        records = [record for _, record in self.lanes.get(lane, ())[:tail]]
+        return read_back(lane, records, self.cut.get(lane, 0), after, limit)
 
     def truncate(self, lane: str, up_to: int) -> None:
         """Forget the records of a lane up to a sequence, at once: nobody waits for it, or reads what is needed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from unisono.engines.effects import Append, Decide, Look, Read, Truncate
@@ -35,9 +36,8 @@ class Storage:
                     return Appended(lane, record, None)
                 records.append(record)
                 return Appended(lane, record, len(records))
-            case Read(lane):
-                records = self.lanes.get(lane, [])
-                return ReadBack(lane, tuple(records[self.cut.get(lane, 0) :]), len(records))
+            case Read(lane, after, limit):
+                return read_back(lane, self.lanes.get(lane, ()), self.cut.get(lane, 0), after, limit)
             case Truncate(lane, up_to):
                 self.cut[lane] = max(self.cut.get(lane, 0), min(up_to, len(self.lanes.get(lane, ()))))
                 return None
@@ -54,6 +54,13 @@ class Storage:
             for record in valid_records(self.lanes[lane], FOR_EVER)
             if isinstance(record, EventRecord)
         ]
+
+
+def read_back(lane: str, records: Sequence[LaneRecord], cut: int, after: int, limit: int | None) -> ReadBack:
+    """The answer to a question about a lane of which the first records are cut off."""
+    first = max(cut, min(after, len(records)))
+    last = len(records) if limit is None else min(len(records), first + limit)
+    return ReadBack(lane, tuple(records[first:last]), last, after, len(records) - last)
 
 
 class StorageRoute:

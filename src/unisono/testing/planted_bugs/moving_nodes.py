@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
 
 import msgspec
 
 from unisono.engines.effects import Append, Effect, Send
+from unisono.engines.inputs import ReadBack
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
@@ -183,7 +184,7 @@ class TakesOldMessages(with_manager(TakesOldStamps)):  # type: ignore[misc]
 class BelievesOldReads(ManagerNode):
     """Starts an epoch from what a lane held before the epoch began in it."""
 
-    def _is_fresh(self, lane: str, records: tuple[LaneRecord, ...]) -> bool:
+    def _is_fresh(self, answer: ReadBack) -> bool:
         return True
 
     def _has_begun(self, control: Control, start: EpochRecord | None) -> bool:
@@ -250,24 +251,24 @@ def with_writer(weak: type[LaneWriter]) -> type[ManagerNode]:
 class SealsTheDeadOnly(Finisher):
     """Leaves the lanes of the living open while it computes where they are."""
 
-    def __init__(self, control: Control, threshold: int) -> None:
-        super().__init__(control, threshold)
+    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
+        super().__init__(control, threshold, kept)
         self.sealed = {lane for lane in control.sealed if lane not in control.dead}
 
-    def read_back(self, lane: str, records: Sequence[LaneRecord]) -> list[Effect]:
+    def read_back(self, answer: ReadBack) -> list[Effect]:
         """An open lane is as good as a sealed one."""
-        if not self.sealed.issuperset(self.control.sealed) or lane in self.read:
+        if not self.sealed.issuperset(self.control.sealed) or answer.lane in self.read:
             return []
-        if lane in self.control.sealed:
-            self.read[lane] = tuple(records)
+        if answer.lane in self.control.sealed:
+            self.read[answer.lane] = answer.records
         return self.pending() if len(self.read) == len(self.control.sealed) else []
 
 
 class SealsNothing(SealsTheDeadOnly):
     """Recovers each topic from its last stored event, and seals nothing."""
 
-    def __init__(self, control: Control, threshold: int) -> None:
-        super().__init__(control, threshold)
+    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
+        super().__init__(control, threshold, kept)
         self.sealed = set(control.sealed)
 
     def _recover(self) -> Recovery:
@@ -309,7 +310,8 @@ def with_finisher(weak: type[Finisher], node: type[ManagerNode] = ManagerNode) -
     class WeakNode(node):  # type: ignore[misc, valid-type]
         def _finish(self, now: float) -> list[Effect]:
             if getattr(self, "finisher", None) is None:
-                self.finisher = weak(self.control, self.manager_settings.threshold)
+                kept = self.settings.lane_records_kept
+                self.finisher = weak(self.control, self.manager_settings.threshold, kept)
             effects: list[Effect] = super()._finish(now)
             return effects
 

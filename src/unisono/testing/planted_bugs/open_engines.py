@@ -12,7 +12,6 @@ from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.model.frames import EpochNotice, Join, Refused, Replan, Routed, Stamped
-from unisono.model.lanes import EpochRecord, LaneRecord
 
 
 class ForgetsPatterns(Finisher):
@@ -87,11 +86,8 @@ class GivesWhatIsAskedFor(ManagerNode):
 class CutsTooFar(ManagerNode):
     """Truncates a lane up to and with the beginning of the epoch it serves: an epoch too far."""
 
-    def _cut(self, records: tuple[LaneRecord, ...], epoch: int) -> int:
-        begins = [
-            i for i, r in enumerate(records) if isinstance(r, EpochRecord) and r.epoch == epoch and epoch
-        ]
-        return begins[-1] + 1 if begins else 0
+    def _cut(self, lane: str, control: Control) -> int:
+        return control.begins.get(lane, 0) if control.epoch else 0
 
 
 class KeepsWhatItGives(ManagerNode):

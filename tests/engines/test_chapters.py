@@ -1,0 +1,174 @@
+"""Where epochs begin in lanes: whoever finishes or adopts an epoch reads from there, and the past can be followed."""
+
+from random import Random
+
+from unisono.engines.effects import Append, Decide, Look, Read
+from unisono.engines.inputs import Appended, Controlled, ReadBack, Suspected
+from unisono.engines.takeover.chapters import Mark, move_marks
+from unisono.engines.takeover.control import Intent, first_control, next_plan
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.model.frames import Publication, Registration, Stamped
+from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
+
+BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
+PLAN = next_plan(Intent("line", ("A", "B")), BOTH, threshold=2, epoch=0)
+FIRST = first_control(PLAN, {"A": "N1", "B": "N2"}, ["N1", "N2"])
+
+
+class Lanes:
+    """Answers what nodes ask of their lanes; counts the records it reads out."""
+
+    def __init__(self):
+        self.records = {}
+        self.read = 0
+        self.asked = []
+
+    def answer(self, effect):
+        match effect:
+            case Append(lane, record, expected):
+                records = self.records.setdefault(lane, [])
+                assert expected in (None, len(records))
+                records.append(record)
+                return Appended(lane, record, len(records))
+            case Read(lane, after):
+                records = self.records.get(lane, [])
+                self.read += len(records[after:])
+                self.asked.append(effect)
+                return ReadBack(lane, tuple(records[after:]), len(records), after)
+            case Decide(control):
+                return Controlled(control)
+
+    def drive(self, node, input):
+        """Hand in an input and everything that follows from it; returns the last control record."""
+        todo, control = [input], None
+        while todo:
+            taken = todo.pop(0)
+            control = taken.control if isinstance(taken, Controlled) else control
+            answers = [self.answer(effect) for effect in node.handle(taken, 0.0)]
+            todo += [answer for answer in answers if answer is not None]
+        return control
+
+
+def force(lanes, node, control):
+    """The next epoch, forced by a node that does not own anything in it anew."""
+    other = next(name for name in control.live if name != node.name)
+    lanes.drive(node, Controlled(control))
+    return lanes.drive(node, Suspected(other))
+
+
+def epochs(lanes, count, kept=0, events=0):
+    """An only node goes through epochs, and stores events in each."""
+    control = first_control(PLAN, dict.fromkeys("AB", "N1"), ["N1", "N2"])
+    node, number = ManagerNode("N1", NodeSettings(lane_records_kept=kept)), 0
+    for _ in range(count):
+        lanes.drive(node, Controlled(control))
+        for index in range(1, events + 1):
+            number += 1
+            event = Stamped(Publication("p", 0, number, "A"), control.epoch, {"A": number, "B": 0})
+            lanes.records.setdefault("N1", []).append(EventRecord(control.epoch, index, event))
+        sealing = control.sealing("N1", Intent("line", ("A", "B")))
+        control = lanes.drive(node, Controlled(sealing))
+    return control
+
+
+def test_an_active_record_says_where_its_epoch_begins_and_the_sealing_one_keeps_it():
+    lanes = Lanes()
+    control = epochs(lanes, 1, events=3)
+    assert control.state == "active"
+    assert isinstance(lanes.records["N1"][control.begins["N1"] - 1], EpochRecord)
+    assert control.sealing("N1", Intent("line", ("A", "B"))).begins == control.begins
+
+
+def test_only_lanes_that_are_written_in_an_epoch_are_named():
+    two, lanes = ManagerNode("N2", NodeSettings()), Lanes()
+    control = force(lanes, two, FIRST)
+    assert control.lanes == ("N2",)
+    assert control.begins == {"N2": 2}
+    assert lanes.records["N1"][-1] == lanes.records["N2"][-1]
+    assert lanes.records["N1"][-1].before == {"N1": 1, "N2": 1}
+
+
+def test_the_past_can_be_followed_from_epoch_to_epoch():
+    lanes = Lanes()
+    control = epochs(lanes, 5, events=2)
+    begins, found = dict(control.begins), []
+    while begins:
+        record = lanes.records["N1"][begins["N1"] - 1]
+        found.append(record.epoch)
+        begins = record.before if isinstance(record, EpochRecord) else {}
+    assert found == [5, 4, 3, 2, 1, 0]
+
+
+def test_the_cost_of_an_epoch_does_not_grow_with_the_lane():
+    reads = []
+    for count in (10, 20):
+        lanes = Lanes()
+        epochs(lanes, count, kept=15, events=10)
+        reads.append(lanes.read / count)
+        assert len(lanes.records["N1"]) == 12 * count
+    assert reads[1] < 1.2 * reads[0]
+    assert max(reads) < 2 * (15 + 2 * 12) + 12
+
+
+def test_what_is_recovered_does_not_depend_on_how_far_back_one_reads():
+    lanes = Lanes()
+    control = epochs(lanes, 6, events=4)
+    (record,) = [r for r in lanes.records["N1"] if isinstance(r, EpochRecord) and r.epoch == control.epoch]
+    assert record.notice.numbers == {"A": 24, "B": 0}
+    assert record.notice.voids == {}
+    assert len(record.seen) == 24
+
+
+def test_a_finisher_takes_no_answer_to_a_smaller_question():
+    """A writer reads what it wrote itself: the registrations with which the epoch began are not in that."""
+    two = ManagerNode("N2", NodeSettings())
+    lanes = Lanes()
+    lanes.drive(two, Controlled(FIRST))
+    (decide,) = two.handle(Suspected("N1"), 0.0)
+    seals = two.handle(Controlled(decide.control), 0.0)
+    for seal in seals:
+        reads = two.handle(lanes.answer(seal), 0.0)
+    two.handle(lanes.answer(reads[0]), 0.0)
+    assert two.handle(ReadBack("N2", (SealRecord(1),), 6, after=5), 0.0) == [
+        Look()
+    ]  # the writer, too, hears it
+    assert two.handle(ReadBack("N2", (SealRecord(1),), 1, rest=3), 0.0) == []
+    assert [type(effect) for effect in two.handle(lanes.answer(reads[1]), 0.0)] == [Append, Append]
+
+
+def test_a_node_adopts_nothing_from_an_answer_to_a_smaller_question():
+    lanes = Lanes()
+    control = epochs(lanes, 3, events=2)
+    one = ManagerNode("N1", NodeSettings())
+    (read,) = one.handle(Controlled(control), 0.0)
+    assert read == Read("N1", control.reads_after("N1"))
+    records, tail = lanes.records["N1"], len(lanes.records["N1"])
+    one.handle(ReadBack("N1", tuple(records[-1:]), tail, tail - 1), 0.0)
+    one.handle(ReadBack("N1", tuple(records[read.after : -1]), tail - 1, read.after, 1), 0.0)
+    assert one.writer is None
+    one.handle(lanes.answer(read), 0.0)
+    assert one.writer is not None
+    assert one.managers["A"].number == 6
+
+
+def test_marks_follow_a_lane_and_keep_enough():
+    """Behind the older mark are the epoch before, enough records, and not many more than that."""
+    random = Random("marks")
+    for _ in range(300):
+        kept, begins, marks = random.randint(0, 40), [1], {}
+        for _ in range(60):
+            begins.append(begins[-1] + random.randint(2, 12))
+            marks |= move_marks(marks, {"N": begins[-2]}, {"N": begins[-1]}, kept)
+            older = marks["N"].older
+            assert older in begins
+            assert older <= begins[-2]
+            assert begins[-1] - older >= min(kept, begins[-1] - 1)
+            assert begins[-1] - older <= 2 * (kept + 12) + 12
+
+
+def test_a_lane_that_comes_back_keeps_its_mark_and_a_record_of_old_knows_none():
+    assert move_marks({"N": Mark(4, 9)}, {"M": 7}, {"N": 10}, 5) == {"N": Mark(4, 9)}
+    assert move_marks({"N": Mark(4, 9)}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(9, 20)}
+    assert move_marks({}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(20, 20)}
+    assert move_marks({}, {}, {"N": 20}, 50) == {"N": Mark(1, 1)}

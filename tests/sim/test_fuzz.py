@@ -43,7 +43,15 @@ def test_the_worlds_are_of_every_kind():
     )
     for kind in wanted:
         assert worlds[kind] >= 40, f"{kind}: a fifth of all worlds at least"
-    for kind in ("loss", "duplication", "re-ordering", "storage faults", "clock skew", "pauses"):
+    for kind in (
+        "loss",
+        "duplication",
+        "re-ordering",
+        "storage faults",
+        "clock skew",
+        "pauses",
+        "repeated keys",
+    ):
         assert worlds[kind] >= 20, kind
     for kind in ("colocated", "forest", "line", "upward stamps", "return mode", "small rings", "replies"):
         assert worlds[kind] >= 2, kind

@@ -12,7 +12,12 @@ from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.frames import Join, Joined, Stamped
 from unisono.model.lanes import EventRecord, JoinRecord
 from unisono.sim.moving.processes import Makers
-from unisono.testing.planted_bugs.moving_nodes import with_finisher
+from unisono.testing.planted_bugs.moving_nodes import (
+    AnswersKeysEarly,
+    ForgetsKeys,
+    with_finisher,
+    with_manager,
+)
 from unisono.testing.planted_bugs.open_engines import CutsTooFar, ForgetsPatterns
 
 
@@ -84,4 +89,6 @@ MOVING_BUGS: dict[str, Makers] = {
     "never-sends-again": Makers(publisher=NeverSendsAgain),
     "forgets-patterns": Makers(node=with_finisher(ForgetsPatterns)),
     "cuts-too-far": Makers(node=CutsTooFar),
+    "forgets-keys": Makers(node=with_finisher(ForgetsKeys)),
+    "answers-keys-early": Makers(node=with_manager(AnswersKeysEarly)),
 }

@@ -27,13 +27,14 @@ from unisono.sim.explore.scenario import Planned
 Change: TypeAlias = tuple[Literal["add", "remove"], tuple[str, ...]]
 """What a member's application asks for next."""
 
-# Promises that only a moving world makes; the first two may be broken, the others may never come true.
+# Promises that only a moving world makes; the first three may be broken, the others may never come true.
 KEPT = "acknowledged_kept"
+KEYS = "keys_kept"
 BOUNDS = "bounds_kept"
 JOINS = "joins_complete"
 ANSWERS = "answers_come"
 PATTERNS = "patterns_complete"
-MOVING_SAFETY = ("no_creation", "no_duplication", "total_notification_order", KEPT, BOUNDS)
+MOVING_SAFETY = ("no_creation", "no_duplication", "total_notification_order", KEPT, KEYS, BOUNDS)
 MOVING_LIVENESS = ("nothing_lost", "no_endless_wait", JOINS, ANSWERS, PATTERNS)
 
 

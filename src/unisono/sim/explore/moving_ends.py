@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ from unisono.model.frames import EpochNotice, Stamped
 from unisono.model.lanes import EpochRecord
 from unisono.sim.explore.arrivals import Outcomes
 from unisono.sim.explore.explorer import Explored
-from unisono.sim.explore.moving import ANSWERS, BOUNDS, JOINS, KEPT, PATTERNS, MovingScenario, lacking
+from unisono.sim.explore.moving import ANSWERS, BOUNDS, JOINS, KEPT, KEYS, PATTERNS, MovingScenario, lacking
 from unisono.sim.explore.moving_world import MovingWorld
 from unisono.sim.explore.pairs import Pair, has_cycle, shortest_cycle, untagged_pairs
 from unisono.sim.explore.search import STATES_MAX, Search
@@ -96,10 +97,23 @@ class Judge:
         stored = {event.publication.id for event in world.storage.events()}
         for id in sorted(world.acknowledged - stored):
             yield Finding(KEPT, f"{id} was acknowledged, and no lane holds it")
-
+        yield from self._keys_kept(world)
         most = max(len(self.scenario.topics), self.scenario.nodes_are.topics_max)
         if len(world.storage.control.owner) > most:
             yield Finding(BOUNDS, f"there are {len(world.storage.control.owner)} topics, and may be {most}")
+
+    def _keys_kept(self, world: MovingWorld) -> Iterator[Finding]:
+        """A key of a topic has one place, and everybody who asked was told that one."""
+        events = world.storage.events()
+        keys = {(event.topic, event.number): event.publication.key for event in events}
+        asked = {publication.id: publication.key for publication in world.publications.values()}
+        for id, topic, number in sorted(world.repeated):
+            if asked[id] is None or keys.get((topic, number)) != asked[id]:
+                yield Finding(KEPT, f"{id} was given the place of {topic} #{number}, which is not its own")
+        places = Counter((event.topic, event.publication.key) for event in events)
+        for (topic, key), count in sorted((p, c) for p, c in places.items() if p[1] is not None):
+            if count > 1:
+                yield Finding(KEYS, f"key '{key}' has {count} places on {topic}")
 
     def _came(self, world: MovingWorld) -> Iterator[Finding]:
         for name, engine in world.engines.items():

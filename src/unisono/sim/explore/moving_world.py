@@ -48,7 +48,7 @@ from unisono.engines.takeover.patterns import is_match
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.history import Kind
-from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Replan, Routed, Stamped
+from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Replan, Routed, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.sim.explore.moving import MovingScenario, lacking
 from unisono.sim.explore.scenario import publications
@@ -109,6 +109,7 @@ class MovingWorld:
         self.logs: dict[str, Log] = {}
         self.announced: dict[bytes, Stamped] = {}
         self.acknowledged: frozenset[EventId] = frozenset()
+        self.repeated: frozenset[tuple[EventId, str, int]] = frozenset()  # whose place was another's before
         self._begin(control)
 
     def _begin(self, control: Control) -> None:
@@ -144,7 +145,13 @@ class MovingWorld:
             self.harm,
             self.now,
             picture(tuple(sorted(self.logs.items()))),
-            picture((tuple(sorted(self.announced)), tuple(sorted(self.acknowledged)))),
+            picture(
+                (
+                    tuple(sorted(self.announced)),
+                    tuple(sorted(self.acknowledged)),
+                    tuple(sorted(self.repeated)),
+                )
+            ),
             (self.dead, self.broken, self.rested),
         )
 
@@ -416,6 +423,8 @@ class MovingWorld:
                 self.storage.truncate(lane, up_to)
             case Decide(control):
                 self.storage.ask_decide(address, control)
+            case Acknowledge(Sequenced(topic, id, _, entries, True)):
+                self.repeated |= {(id, topic, entries[topic])}
             case Acknowledge(sequenced):
                 self.acknowledged |= {sequenced.id}
             case Listen(topics):

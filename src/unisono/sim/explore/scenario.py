@@ -29,6 +29,7 @@ class Planned:
     topic: str
     publisher: str = ""  # one of its own, called like the event, unless named
     after: tuple[str, str] | None = None  # the subscriber that publishes it, and the event it waits for
+    key: str | None = None  # by which it is the same as others of its topic
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -222,5 +223,5 @@ def publications(events: tuple[Planned, ...]) -> dict[str, Publication]:
     for event in events:
         publisher = event.publisher or event.name
         counts[publisher] = counts.get(publisher, 0) + 1
-        found[event.name] = Publication(publisher, 0, counts[publisher], event.topic)
+        found[event.name] = Publication(publisher, 0, counts[publisher], event.topic, key=event.key)
     return found

@@ -66,11 +66,11 @@ class Cluster:
             for listeners in self.listeners.values():
                 listeners.pop(address, None)
 
-    def publication(self, host: Host, topic: str, now: float) -> Publication:
+    def publication(self, host: Host, topic: str, now: float, key: str | None = None) -> Publication:
         """The next event of a publisher's life."""
-        key = (host.address, host.process.life)
-        n = self._published[key] = self._published.get(key, 0) + 1
-        return Publication(host.address, host.process.life, n, topic, published_at=now)
+        life = (host.address, host.process.life)
+        n = self._published[life] = self._published.get(life, 0) + 1
+        return Publication(host.address, host.process.life, n, topic, published_at=now, key=key)
 
     def audience(self, topics: tuple[str, ...]) -> list[str]:
         """Who listens to any of these topics, each once."""

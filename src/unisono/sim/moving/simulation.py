@@ -66,6 +66,7 @@ class Ending(msgspec.Struct, frozen=True):
     restless: tuple[str, ...]  # what kept the world from coming to rest
     faults: tuple[str, ...]  # broken invariants and things no engine should have refused
     acknowledged: dict[str, Sequenced]
+    keys: dict[str, str]  # of the events that were published with one
     refused: frozenset[str]  # events that were told they will never have a place
     missed: tuple[str, ...]  # what holders of patterns were not owed, and should have been
     stored: list[Stamped]  # every event that counts
@@ -118,6 +119,7 @@ class Simulation(Stage):
             self.restless,
             tuple(self.faults),
             self.acknowledged,
+            self.keys,
             frozenset(self.refused),
             tuple(missed(self.recorder.records, self.storage.events(), self.promised, self.admitted)),
             self.storage.events(),
@@ -241,14 +243,14 @@ class Simulation(Stage):
     def _scripted(self, happening: Happening) -> None:
         self._trace("world", str(happening))
         match happening:
-            case Burst(_, publisher, topics):
+            case Burst(_, publisher, topics, key):
                 process = self.cluster.processes[publisher]
                 if process.is_paused:
                     process.stash.append(happening)
                 elif process.is_up and not process.told:  # nobody publishes before the bus is there
                     self.kernel.schedule(self.kernel.now + PATIENCE_S, happening)
                 elif process.is_up:
-                    self._publish(self.cluster.hosts[publisher], topics)
+                    self._publish(self.cluster.hosts[publisher], topics, key)
             case Want():
                 self._want(happening)
             case Crash(_, name, keeps_output, back_at):

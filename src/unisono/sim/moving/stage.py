@@ -58,6 +58,7 @@ class Stage:
         ] = {}  # (member life, pattern) -> since when nothing is missed
         self.refused: set[str] = set()  # events that will never have a place
         self.acknowledged: dict[str, Sequenced] = {}
+        self.keys: dict[str, str] = {}  # event -> the key it was published with
         self.replies_left = world.replies_max
         self.faults: list[str] = []
         self.facts: Counter[str] = Counter()
@@ -119,6 +120,7 @@ class Stage:
                     self._deliver(host, event, in_order)
             case fx.Acknowledge(sequenced):
                 self.acknowledged[str(sequenced.id)] = sequenced
+                self.facts["repeated keys"] += sequenced.repeated
             case fx.Drop(event, reason):
                 self.recorder.dropped(process.label, event, now, reason)
             case fx.Lose(topic, numbers):
@@ -190,10 +192,12 @@ class Stage:
         self.facts["failed subscriptions"] += 1
         self._stop(host.process, str(error))
 
-    def _publish(self, host: Host, topics: tuple[str, ...]) -> None:
+    def _publish(self, host: Host, topics: tuple[str, ...], key: str | None = None) -> None:
         now = self.kernel.now
-        publications = [self.cluster.publication(host, topic, now) for topic in topics]
+        publications = [self.cluster.publication(host, topic, now, key) for topic in topics]
         for publication in publications:
+            if key is not None:
+                self.keys[str(publication.id)] = key
             self.recorder.published(host.process.label, publication, now)
             self.ranker.observe(publication.topic, now)
         self._step(host, Publish(publications))

@@ -39,6 +39,7 @@ HAPPENED = (
     "truncations",
     "quotas met",
     "refused events",
+    "repeated keys",
 )
 
 
@@ -102,8 +103,13 @@ def _stored(ending: Ending) -> list[str]:
     problems += [f"{id} was sequenced {count} times" for id, count in ids.items() if count > 1]
     problems += [f"number {n} of {topic} was taken {c} times" for (topic, n), c in places.items() if c > 1]
     problems += [f"{id} was refused and has a place" for id in ending.refused if id in events]
+    keyed = {(e.topic, e.publication.key): e for e in ending.stored if e.publication.key is not None}
+    keys = Counter((e.topic, e.publication.key) for e in ending.stored if e.publication.key is not None)
+    problems += [f"key {key} has {c} places on {topic}" for (topic, key), c in keys.items() if c > 1]
     for id, sequenced in ending.acknowledged.items():
-        if id not in events or events[id].entries != sequenced.entries:
+        same = (sequenced.topic, ending.keys.get(id))
+        event = keyed.get(same) if sequenced.repeated else events.get(id)
+        if event is None or event.entries != sequenced.entries:
             problems.append(f"{id} was acknowledged and is not stored as it was")
     for record in ending.records:
         if record.kind is Kind.DELIVERED:

@@ -25,9 +25,11 @@ class Burst(msgspec.Struct, frozen=True):
     at: float
     publisher: str
     topics: tuple[str, ...]
+    key: str | None = None  # whoever publishes with the same one, means the same events
 
     def __str__(self) -> str:
-        return f"{self.publisher} publishes on {', '.join(self.topics)}"
+        key = "" if self.key is None else f" with key {self.key}"
+        return f"{self.publisher} publishes on {', '.join(self.topics)}{key}"
 
 
 class Want(msgspec.Struct, frozen=True):

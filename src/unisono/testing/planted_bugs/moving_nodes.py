@@ -17,7 +17,9 @@ from unisono.engines.takeover.recovery import Recovery, recover
 from unisono.engines.takeover.writer import LaneWriter, Written
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.seen import Seen
 from unisono.model.frames import EpochNotice, Fill, Join, Joined, Registration, Routed, Sequenced, Stamped
+from unisono.model.ids import EventId
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 from unisono.testing.planted_bugs.engines import DirectPlan
 from unisono.testing.planted_bugs.moving_members import DirectControl
@@ -90,6 +92,17 @@ class TakesOldStamps(TopicManager):
         return super()._join(msgspec.structs.replace(join, epoch=self.plan.epoch))
 
 
+class AnswersKeysEarly(TopicManager):
+    """Whoever repeats a key is told its number at once."""
+
+    def _repeat(self, id: EventId, key: str, seen: Seen) -> list[Effect]:
+        if key in self.keys.places:
+            return super()._repeat(id, key, seen)
+        answer = Sequenced(self.topic, id, self.plan.epoch, {self.topic: self.number}, repeated=True)
+        seen.finish(answer)
+        return [Send(id.publisher, answer)]
+
+
 def with_manager(weak: type[TopicManager]) -> type[ManagerNode]:
     """A node whose managers are weaker."""
 
@@ -108,6 +121,8 @@ def with_manager(weak: type[TopicManager]) -> type[ManagerNode]:
                 for sequenced in start.seen:
                     if sequenced.topic == topic:
                         manager.remember(sequenced)
+                for keyed in start.keys.get(topic, ()):
+                    manager.keys.recall(keyed)
             return manager
 
     return WeakNode
@@ -168,6 +183,14 @@ class KeepsCounters(_Remembers):
     def look_back(self, manager: TopicManager, before: TopicManager) -> None:
         """Every number."""
         manager.number = max(manager.number, before.number)
+
+
+class KeepsKeys(_Remembers):
+    """A survivor remembers keys whose events were never stored, and waits for them."""
+
+    def look_back(self, manager: TopicManager, before: TopicManager) -> None:
+        """Every key under way."""
+        manager.keys.under_way = dict(before.keys.under_way)
 
 
 class TakesOldMessages(with_manager(TakesOldStamps)):  # type: ignore[misc]
@@ -292,6 +315,13 @@ class NoVoids(Finisher):
         recovery = super()._recover()
         notice = EpochNotice(recovery.notice.epoch, recovery.notice.numbers)
         return recovery._replace(notice=notice)
+
+
+class ForgetsKeys(Finisher):
+    """Carries no keys over."""
+
+    def _recover(self) -> Recovery:
+        return super()._recover()._replace(keys={})
 
 
 def _own_number_only(record: LaneRecord) -> LaneRecord:

@@ -8,7 +8,7 @@ history is added to a subscription that has delivered).
 from __future__ import annotations
 
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.sim.explore.moving import ANSWERS, JOINS, KEPT, MovingScenario
+from unisono.sim.explore.moving import ANSWERS, JOINS, KEPT, KEYS, MovingScenario
 from unisono.testing.planted_bugs import moving_members as members
 from unisono.testing.planted_bugs import moving_nodes as nodes
 from unisono.testing.planted_bugs import moving_worlds as worlds
@@ -222,5 +222,20 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
         "old_read_believed",
         "A node starts an epoch from what a lane held before the epoch began in it.",
         "takeover", CLAIMED, worlds.OLD_READ, make_node=nodes.BelievesOldReads, deep=True,
+    ),
+    _bug(
+        "keys_forgotten_by_takeover",
+        "The next epoch does not know which keys have their places: a retry becomes a second event.",
+        "keys", KEYS, worlds.RETRY, make_node=nodes.with_finisher(nodes.ForgetsKeys),
+    ),
+    _bug(
+        "key_answered_when_numbered",
+        "A retry is told the place of the first while that is not stored, and may die.",
+        "keys", KEPT, worlds.RETRY, make_node=nodes.with_manager(nodes.AnswersKeysEarly),
+    ),
+    _bug(
+        "survivor_keeps_keys",
+        "A survivor waits for a key that was under way when its epoch ended.",
+        "keys", ANSWERS, worlds.RETRY, make_node=nodes.KeepsKeys,
     ),
 )  # fmt: skip

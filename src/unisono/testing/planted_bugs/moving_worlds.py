@@ -41,9 +41,9 @@ def moving(
 
 
 def _planned(text: str) -> Planned:
-    """As in "a:T1", or "a:T1:p" if it is not of a publisher of its own."""
-    name, topic, *publisher = text.split(":")
-    return Planned(name, topic, publisher[0] if publisher else "")
+    """As in "a:T1", or "a:T1:p" if it is not of a publisher of its own, or "a:T1:p:k" if it has a key."""
+    name, topic, publisher, key = (*text.split(":"), "", "")[:4]
+    return Planned(name, topic, publisher, key=key or None)
 
 
 def _change(word: str) -> Change:
@@ -115,6 +115,9 @@ SUSPICION = TAKEOVER.but(harm=ZOMBIE)
 ONE_NODE = moving("T1:N1 T2:N1", "a:T1 c:T2", observers=BOTH, spare=("N2",), threshold=1)
 ONE_NODE_SUSPECTED = ONE_NODE.but(harm=Harm(zombies=1, mortal=("N1",)))
 HOLE = moving("T1:N1 T2:N1", "a:T1 c:T2 d:T2", observers=BOTH, threshold=1, harm=Harm(lost_appends=1))
+
+# p and q publish the same event on T2, which climbs to another node; what q publishes next must follow.
+RETRY = moving(TWO_NODES, "a:T2:p:k b:T2:q:k c:T2:q", observers=BOTH, harm=CRASH)
 
 # T3 climbs past T2 to T1, T2 stays where it is: both nodes emit.
 TWO_LANES = moving(

@@ -107,7 +107,7 @@ def _stored(ending: Ending) -> list[str]:
     keys = Counter((e.topic, e.publication.key) for e in ending.stored if e.publication.key is not None)
     problems += [f"key {key} has {c} places on {topic}" for (topic, key), c in keys.items() if c > 1]
     for id, sequenced in ending.acknowledged.items():
-        same = (sequenced.topic, ending.keys.get(id))
+        same = (sequenced.topic, ending.keys.get(id, ""))
         event = keyed.get(same) if sequenced.repeated else events.get(id)
         if event is None or event.entries != sequenced.entries:
             problems.append(f"{id} was acknowledged and is not stored as it was")

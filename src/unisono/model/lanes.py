@@ -47,8 +47,8 @@ class Keyed(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it takes."""
-        return 48 + 4 * len(self.key) + sum(24 + 4 * len(topic) for topic in self.entries)
+        """Roughly how many bytes it takes to write it down."""
+        return 8 + len(self.key) + sum(6 + len(topic) for topic in self.entries)
 
 
 class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):

@@ -17,7 +17,7 @@ SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publish
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
 SEEN_BYTES_MAX = 16 * 1024 * 1024
 KEYS_MAX = 65536  # keys of one topic that an epoch begins with
-KEYS_BYTES_MAX = 8 * 1024 * 1024  # and roughly how much of all of them
+KEYS_BYTES_MAX = 4 * 1024 * 1024  # and roughly how much of all of them
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 
@@ -159,12 +159,17 @@ def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced:
     life = (sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation)
     window = seen[life] = seen.pop(life, {})  # those heard of last come last
     window[sequenced.id.n] = sequenced
-    if len(window) > SEEN_MAX:
-        del window[min(window)]
+    if len(window) >= 2 * SEEN_MAX:  # not each time: lanes are long
+        seen[life] = _trimmed(window)
+
+
+def _trimmed(window: dict[int, Sequenced]) -> dict[int, Sequenced]:
+    return {n: window[n] for n in sorted(window)[-SEEN_MAX:]}
 
 
 def _newest(seen: dict[tuple[str, str, int], dict[int, Sequenced]]) -> tuple[Sequenced, ...]:
     """What is carried over, of those heard of last; there is a bound to what an epoch can begin with."""
+    seen = {life: _trimmed(window) for life, window in seen.items()}
     kept: list[tuple[str, str, int]] = []
     size = 0
     for life in reversed(list(seen)[-LIVES_MAX:]):

@@ -25,7 +25,7 @@ class ManagerSettings(msgspec.Struct, frozen=True):
     heartbeat_s_max: float = 5.0
     seen_max: int = 65536  # finished events remembered per publisher for idempotence
     keys_max: int = 65536  # ids that users gave, remembered per topic
-    keys_bytes_max: int = 32 * 1024 * 1024  # and roughly how much of them
+    keys_bytes_max: int = 16 * 1024 * 1024  # and roughly how much of them
     threshold: int = 2  # weight of shared subscriptions from which on two topics are ordered together
     stored: bool = False  # an event counts as out only when its node has stored it
 

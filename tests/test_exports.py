@@ -30,6 +30,7 @@ NAMES = {
     "TopicError",
     "UnconfirmedError",
     "UnisonoError",
+    "VersionError",
     "__version__",
     "connect",
 }
@@ -55,7 +56,7 @@ def test_connect():
         "(url: 'str' = 'memory://', *, name: 'str | None' = None, "
         "record: 'list[Record] | str | Path | None' = None, journal: 'Journal | str | Path | None' = None, "
         "outbox: 'int' = 65536, payload_max: 'int' = 1048576, publish_timeout: 'float' = 30.0, "
-        "node_timeout: 'float' = 5.0, causal: 'bool' = False, "
+        "node_timeout: 'float' = 5.0, causal: 'bool' = False, durability: 'Durability | None' = None, "
         "metrics: 'Registry | None' = None, trace: 'Tracing | float' = 0.0) -> 'Bus'"
     )
 

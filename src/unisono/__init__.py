@@ -16,6 +16,7 @@ from unisono.model.errors import (
     TopicError,
     UnconfirmedError,
     UnisonoError,
+    VersionError,
 )
 from unisono.model.event import Event
 from unisono.runtime.bus import Bus
@@ -45,6 +46,7 @@ __all__ = [
     "TopicError",
     "UnconfirmedError",
     "UnisonoError",
+    "VersionError",
     "__version__",
     "connect",
 ]

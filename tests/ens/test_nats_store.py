@@ -53,7 +53,7 @@ class TestFile(NatsStoreContract):
 
 
 class TestMemoryLanes(NatsStoreContract):
-    options = "?lane_storage=memory&prefix=mem.&bucket=mem&connect_timeout=0.5"
+    options = "?durability=memory&prefix=mem.&bucket=mem&connect_timeout=0.5"
     survives_a_restart = False
 
 
@@ -72,7 +72,7 @@ def test_stream_names_are_told_apart():
 
 def test_a_lane_in_memory_that_is_gone_is_named_and_made_anew(server):
     async def main():
-        async with connected(server.url + "?lane_storage=memory&prefix=gone.") as service:
+        async with connected(server.url + "?durability=memory&prefix=gone.&bucket=gone") as service:
             store = await open_store(service)
             for lane in ("a", "b"):
                 assert await store.append(lane, b"1", 0) == 1
@@ -210,8 +210,8 @@ def test_a_server_without_jetstream_says_what_to_do():
 
 def test_replicas_without_a_cluster_are_refused_by_name(server):
     async def main():
-        async with connected(server.url + "?replicas=3&bucket=three") as service:
-            with pytest.raises(ConnectionError, match="replicas= in the URL needs a cluster"):
+        async with connected(server.url + "?durability=replicated&bucket=three") as service:
+            with pytest.raises(ConnectionError, match="durability=replicated and replicas= need a cluster"):
                 await open_store(service)
 
     asyncio.run(main())
@@ -222,7 +222,7 @@ def test_a_full_server_says_so(tmp_path):
     with nats_server(config=limits) as small:
 
         async def main():
-            async with connected(small.url + "?lane_storage=file") as service:
+            async with connected(small.url + "?durability=disk") as service:
                 store = await open_store(service)
                 with pytest.raises(ConnectionError, match=r"did not store a record: .*truncate lanes"):  # noqa: PT012
                     for _ in range(30):
@@ -266,7 +266,7 @@ def test_a_server_that_hangs_is_given_up_on_in_time(server):
     ("query", "says"),
     [
         ("bucket=a.b", "option bucket='a.b'; it is letters"),
-        ("lane_storage=tape", "option lane_storage='tape' will not do"),
+        ("durability=tape", "option durability='tape' will not do"),
         ("store=shop", "option store='shop' will not do"),
         ("store_timeout=0", "option store_timeout='0' will not do"),
     ],

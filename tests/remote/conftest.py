@@ -31,7 +31,7 @@ def mqtt_broker():
 
 def _nats(broker):
     n = next(_worlds)
-    return f"{broker.url}?prefix=w{n}.&bucket=w{n}&lane_storage=memory"
+    return f"{broker.url}?prefix=w{n}.&bucket=w{n}&durability=memory"
 
 
 @pytest.fixture

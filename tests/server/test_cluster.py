@@ -21,7 +21,7 @@ async def test_three_servers_keep_a_stream_and_one_may_be_killed(tmp_path):
         await js.add_stream(name="kept", subjects=["kept"], num_replicas=3)
         await js.publish("kept", b"1")
         leader = await cluster.stream_leader("kept")
-        pid = cluster.servers[leader].pid
+        pid = cluster.members[leader].pid
         await cluster.kill(leader)
         assert not is_alive(pid)
         assert len(cluster.running) == 2
@@ -33,7 +33,7 @@ async def test_three_servers_keep_a_stream_and_one_may_be_killed(tmp_path):
         assert (await js.publish("kept", b"2", timeout=5)).seq == 2  # the client has gone to another one
         await cluster.start_server(leader)
         assert len(cluster.running) == 3
-        assert f"127.0.0.1:{cluster.servers[leader].port}" in cluster.url
+        assert f"127.0.0.1:{cluster.members[leader].port}" in cluster.url
         await client.close()
 
 
@@ -44,7 +44,7 @@ async def test_a_stranger_does_not_come_in_by_a_route_and_clients_are_known_to_e
         service = open_service(url)
         await service.connect()
         await service.close()
-        for server in cluster.servers.values():
+        for server in cluster.members.values():
             with pytest.raises(ConnectionError, match="does not admit"):
                 await open_service(server.url).connect()
             assert cluster.url.count(server.address) == 1

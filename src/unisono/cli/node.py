@@ -14,7 +14,7 @@ import typer
 
 from unisono.cli.observing import MetricsPort, pages, traces
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Settings, Url, load
+from unisono.cli.settings import Durability, Settings, Url, load, storing
 from unisono.ens.registry import open_service
 from unisono.observability.metrics import Registry
 from unisono.runtime.remote.node import Node, NodeOptions
@@ -30,12 +30,13 @@ def node(
     suspect: Annotated[
         float, typer.Option(help="Seconds of silence after which a node is taken for dead.")
     ] = 2.0,
+    durability: Durability = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Sequence topics until stopped; several nodes on one broker share them."""
     options = NodeOptions(beat_s=beat, suspect_s=suspect)
-    settings = load({"url": url, "metrics_port": metrics_port})
+    settings = load({"url": url, "durability": durability, "metrics_port": metrics_port})
     asyncio.run(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))
 
 
@@ -43,7 +44,7 @@ async def _serve(settings: Settings, name: str, options: NodeOptions, *, json: b
     url, registry = settings.url, Registry()
     async with AsyncExitStack() as stack:
         tracing = await stack.enter_async_context(traces(settings, name))
-        node = Node(open_service(url), name, options, NodeObserver(name, registry, tracing))
+        node = Node(open_service(storing(settings)), name, options, NodeObserver(name, registry, tracing))
         at = await stack.enter_async_context(pages(registry, settings, settings.metrics_port, node.health))
         await stack.enter_async_context(node)
         loop = asyncio.get_running_loop()
@@ -54,11 +55,13 @@ async def _serve(settings: Settings, name: str, options: NodeOptions, *, json: b
         await asyncio.wait({serving, ready}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
         if ready.done() and not serving.done():
             if json:
-                line = {"ready": True, "node": name} | ({} if at is None else {"metrics": at})
+                line = {"ready": True, "node": name, "durability": node.durability} | (
+                    {} if at is None else {"metrics": at}
+                )
                 sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
                 sys.stdout.flush()
             else:
-                people.print(f"node [bold]{name}[/] serves {url}")
+                people.print(f"node [bold]{name}[/] serves {url}, durability {node.durability}")
                 if at is not None:
                     people.print(f"metrics: {at}")
         elif not serving.done():

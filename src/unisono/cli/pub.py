@@ -13,7 +13,7 @@ import typer
 import unisono
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, finish, people
-from unisono.cli.settings import Url, load
+from unisono.cli.settings import Durability, Url, load
 from unisono.model.errors import ConfigError, UnconfirmedError
 from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
@@ -42,6 +42,7 @@ def pub(
     name: Annotated[str | None, typer.Option(help="Who publishes.")] = None,
     id: Annotated[str | None, typer.Option(help="An id that makes a retry safe.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a confirmation.")] = 30.0,
+    durability: Durability = None,
     journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
@@ -49,11 +50,12 @@ def pub(
     """Publish one event, or every line of standard input; exits 0 when all are acknowledged."""
     if stdin == (topic is not None) or (topic is not None and data is None):
         raise ConfigError("name a topic and its data, or give --stdin and write JSON lines")
-    settings, registry = load({"url": url}), Registry()
+    settings, registry = load({"url": url, "durability": durability}), Registry()
     bus = unisono.connect(
         settings.url,
         name=name,
         publish_timeout=timeout,
+        durability=settings.durability,
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,

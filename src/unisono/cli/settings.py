@@ -15,12 +15,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import typer
 from msgspec import Meta
 
+from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError
 
 FILE = "unisono.toml"
@@ -38,6 +40,15 @@ Url = Annotated[
 """The `--url` of a command; give it to `url_of`."""
 
 
+Durability = Annotated[
+    str | None,
+    typer.Option(
+        "--durability", help="What stored must mean: memory, disk or replicated (docs/durability.md)."
+    ),
+]
+"""The `--durability` of a command: a key of the settings."""
+
+
 class UpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `unisono up` may be told; see `unisono.server.ServerSettings` for what the server makes of it."""
 
@@ -45,6 +56,7 @@ class UpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     port: Port = 4222
     data: str = "unisono-data"
     nodes: Annotated[int, Meta(ge=0, le=256)] = 1
+    servers: Literal[1, 3, 5] = 1
     auth: bool = False
     clients: tuple[str, ...] = ("default",)
     monitor_port: Port | None = None
@@ -62,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     url: str = "nats://127.0.0.1:4222"
     name: str | None = None  # who we are
+    durability: Wanted | None = None  # what stored means: memory, disk or replicated
     log: str = "warning"  # or debug, info, error; parts: "warning,node=debug"
     log_json: bool = False
     metrics_host: str = "127.0.0.1"
@@ -95,6 +108,22 @@ def load(
 def url_of(flag: str | None) -> str:
     """The URL of the system: of the flag, the environment, the file, or where `unisono up` is by default."""
     return load({"url": flag}).url
+
+
+def storing(settings: Settings) -> str:
+    """The URL by which a node stores what it sequences as the settings say."""
+    if settings.durability is None:
+        return settings.url
+    parts = urlsplit(settings.url)
+    said = dict(parse_qsl(parts.query)).get("durability", settings.durability)
+    if said != settings.durability:
+        raise ConfigError(
+            f"the URL says durability={said} and the settings say {settings.durability}; leave one of them out"
+        )
+    if "durability=" in parts.query:
+        return settings.url
+    query = "&".join(part for part in (parts.query, f"durability={settings.durability}") if part)
+    return parts._replace(query=query).geturl()
 
 
 def _from_file(environ: Mapping[str, str], folder: Path) -> dict[str, Any]:

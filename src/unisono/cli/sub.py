@@ -15,7 +15,7 @@ from rich.markup import escape
 import unisono
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Url, load
+from unisono.cli.settings import Durability, Url, load
 from unisono.model.event import Event
 from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
@@ -31,15 +31,17 @@ def sub(
     name: Annotated[str | None, typer.Option(help="Who listens.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
+    durability: Durability = None,
     journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Print events in their order: one line each, until stopped."""
-    settings, registry = load({"url": url}), Registry()
+    settings, registry = load({"url": url, "durability": durability}), Registry()
     bus = unisono.connect(
         settings.url,
         name=name,
+        durability=settings.durability,
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,13 +17,13 @@ import typer
 from rich.markup import escape
 
 from unisono.cli.output import MISSED, people
-from unisono.cli.settings import Settings, load
+from unisono.cli.settings import Durability, Settings, load
 from unisono.cli.up_nodes import NodeProcess
-from unisono.model.errors import ServerError
+from unisono.model.errors import ConfigError, ServerError
 from unisono.observability import logs
 from unisono.observability.exposition import MetricsServer
 from unisono.observability.metrics import Registry
-from unisono.server import BundledServer, ServerSettings
+from unisono.server import BundledCluster, BundledServer, ServerSettings
 
 log = logging.getLogger("unisono.up")
 
@@ -42,6 +43,10 @@ def up(
         Path | None, typer.Option(help="Where everything is kept. [default: unisono-data]")
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="How many nodes share the topics. [default: 1]")] = None,
+    servers: Annotated[
+        int | None, typer.Option(help="How many servers keep everything: 1, 3 or 5. [default: 1]")
+    ] = None,
+    durability: Durability = None,
     auth: Annotated[
         bool | None, typer.Option("--auth/--no-auth", help="Admit only those with credentials.")
     ] = None,
@@ -56,7 +61,11 @@ def up(
     ] = None,
     sync: Annotated[
         str | None,
-        typer.Option(help="How often what is stored is forced to disk, or 'always'. [default: 1s]"),
+        typer.Option(
+            "--sync-interval",
+            "--sync",
+            help="How often what is stored is forced to disk, or 'always'. [default: 1s]",
+        ),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
@@ -71,6 +80,7 @@ def up(
         "port": port,
         "data": None if data is None else str(data),
         "nodes": nodes,
+        "servers": servers,
         "auth": auth,
         "clients": client or None,
         "monitor_port": monitor_port,
@@ -81,7 +91,7 @@ def up(
         "tls_verify": tls_verify,
     }
     flags = {f"up.{key}": value for key, value in given.items()}
-    settings = load({**flags, "metrics_port": metrics_port, "log_json": log_json})
+    settings = load({**flags, "durability": durability, "metrics_port": metrics_port, "log_json": log_json})
     logs.configure(settings.log, json=settings.log_json)
     if not asyncio.run(System(settings).serve(json=json)):
         raise typer.Exit(MISSED)
@@ -92,7 +102,7 @@ class System:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._server = BundledServer(server_settings(settings), on_trouble=self._tell)
+        self._server = server_of(settings, self._tell)
         self._registry = Registry()
         self._metrics = self._registry.new(role="up", name="up")
         self._pages: MetricsServer | None = None
@@ -144,6 +154,8 @@ class System:
     def _node_calls(self) -> tuple[list[str], dict[str, str]]:
         """The command of a node, and its environment. A password is in the latter: others see command lines."""
         env = {"UNISONO_URL": self._server.node_url}
+        if (level := durability_of(self._settings)) is not None:
+            env["UNISONO_DURABILITY"] = level
         if self._settings.log_json:
             env["UNISONO_LOG_JSON"] = "true"
         if self._settings.trace_ratio:
@@ -184,6 +196,10 @@ class System:
         self._is_up = True
         auth = self._server.settings.auth
         credentials = self._server.credentials
+        servers = [
+            {"name": name, "url": server.url, "pid": server.pid, "monitor": server.monitor_url}
+            for name, server in self._server.members.items()
+        ]
         document = {
             "url": self._server.url,
             "dashboard": None,
@@ -191,7 +207,8 @@ class System:
             "data": str(self._server.settings.data.absolute()),
             "nodes": [{"name": node.name, "pid": node.pid, **node.facts} for node in self._nodes],
             "metrics": self._pages.url if self._pages is not None else None,
-            "server": {"pid": self._server.pid, "monitor": self._server.monitor_url},
+            "server": servers[0],
+            "servers": servers,
             "credentials": {name: str(credentials.path(name)) for name in credentials.clients()}
             if auth
             else None,
@@ -237,6 +254,23 @@ class System:
     def _tell(self, error: ServerError) -> None:
         self._metrics.restarts += 1
         log.warning("%s", error)
+
+
+def durability_of(settings: Settings) -> str | None:
+    """What stored means to the nodes: what was asked for, or the best of several servers; None: as it was before."""
+    several = settings.up.servers > 1
+    if settings.durability == "replicated" and not several:
+        raise ConfigError("durability=replicated needs several servers; start with --servers 3")
+    return settings.durability or ("replicated" if several else None)
+
+
+def server_of(settings: Settings, tell: Callable[[ServerError], None]) -> BundledServer | BundledCluster:
+    """One server, or a cluster of them."""
+    durability_of(settings)  # better refused before anything is started
+    given, count = server_settings(settings), settings.up.servers
+    if count == 1:
+        return BundledServer(given, on_trouble=tell)
+    return BundledCluster(given, count, on_trouble=tell)
 
 
 def server_settings(settings: Settings) -> ServerSettings:

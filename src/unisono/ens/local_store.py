@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
+from unisono.model.durability import Durability
 from unisono.model.errors import ClosedError
 
 log = logging.getLogger("unisono")
@@ -75,6 +76,11 @@ class LocalStore:
     def shared(self) -> bool:
         """Only within this process."""
         return False
+
+    @property
+    def durability(self) -> Durability:
+        """Everything ends with this process."""
+        return "none"
 
     async def open(self) -> None:
         """Nothing to make."""

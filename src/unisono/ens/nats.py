@@ -38,6 +38,7 @@ from unisono.ens.options import (
 )
 from unisono.ens.outbox import OutageError, Parcel
 from unisono.ens.store import Store
+from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError, SlowConsumerError, UnisonoError
 
 PORT = 4222
@@ -69,7 +70,7 @@ class NatsOptions(BrokerOptions, frozen=True, kw_only=True):
     store: Literal["shared", "local"] = "shared"  # where nodes keep what they have in common
     store_timeout: Seconds = 5.0  # for an answer of the store
     bucket: str = "unisono"  # of its records
-    lane_storage: Literal["file", "memory"] = "file"
+    durability: Wanted | None = None  # of its lanes; None: as the system has it, "disk" if it begins
 
 
 def open_nats(where: str, options: dict[str, str]) -> NatsService:
@@ -262,6 +263,10 @@ class NatsService(BrokerService):
     def store(self) -> Store:
         """What nodes keep in common, on this server's JetStream; in this process with store=local."""
         if self._store is None:
+            if self.options.store == "local" and self.options.durability is not None:
+                raise ConfigError(
+                    f"durability={self.options.durability} needs a store at the server; leave store=local out of the URL"
+                )
             from unisono.ens.nats_store import NatsStore  # which needs the options above
 
             shared = self.options.store == "shared"

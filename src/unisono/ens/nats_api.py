@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -16,14 +17,16 @@ NO_STREAM = 10059
 WRONG_LAST = (10071, 10164)  # the last sequence is another one
 TOO_MUCH = (10167,)  # more is under way than the server keeps in memory
 
+FIRST_PATIENCE_S = 0.5
+
 REMEDIES = {
     10023: "it is out of memory or disk; raise its limits, or truncate lanes",
     10039: "JetStream is off for this account; turn it on, or say store=local in the URL",
     10047: "it is out of disk; raise max_file_store at the server, or truncate lanes",
-    10028: "it is out of memory; raise max_memory_store, or say lane_storage=file in the URL",
+    10028: "it is out of memory; raise max_memory_store, or begin with durability=disk",
     10065: "another stream has these subjects; say another prefix= in the URL",
-    10074: "replicas= in the URL needs a cluster with as many servers",
-    10005: "replicas= in the URL needs a cluster with as many servers",
+    10074: "durability=replicated and replicas= need a cluster with as many servers (unisono up --servers 3)",
+    10005: "durability=replicated and replicas= need a cluster with as many servers, and all of them up",
     10077: "its store is full or broken; free its disk, or truncate lanes",
 }
 
@@ -60,14 +63,33 @@ class State(msgspec.Struct):
 
 
 async def ask(service: NatsService, operation: str, **request: Any) -> dict[str, Any]:
-    """JetStream's answer; raises RefusedError, or ConnectionError and UnconfirmedError when there is none."""
+    """JetStream's answer; raises RefusedError, or ConnectionError and UnconfirmedError when there is none.
+
+    A cluster in which a leader is being elected does not answer at all, so a question is asked again, soon at first.
+    """
     await service.wait_until_up()
-    timeout_s = service.options.store_timeout
+    timeout_s, patience_s = service.options.store_timeout, FIRST_PATIENCE_S
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while True:
+        left_s = deadline - asyncio.get_running_loop().time()
+        try:
+            return await _ask_once(service, operation, request, min(patience_s, left_s))
+        except nats.errors.TimeoutError:
+            if left_s <= patience_s:
+                raise UnconfirmedError(
+                    f"JetStream at {service.url} did not answer within {timeout_s:g} s"
+                ) from None
+        patience_s *= 2
+
+
+async def _ask_once(
+    service: NatsService, operation: str, request: dict[str, Any], timeout_s: float
+) -> dict[str, Any]:
     try:
         message = await service.client.request(
             f"$JS.API.{operation}",
             msgspec.json.encode(request) if request else b"",
-            timeout=timeout_s,
+            timeout=max(timeout_s, 0.01),
         )
     except nats.errors.NoRespondersError:
         raise ConnectionError(
@@ -75,7 +97,7 @@ async def ask(service: NatsService, operation: str, **request: Any) -> dict[str,
             "wait until it is ready, or say store=local in the URL"
         ) from None
     except nats.errors.TimeoutError:
-        raise UnconfirmedError(f"JetStream at {service.url} did not answer within {timeout_s:g} s") from None
+        raise
     except nats.errors.Error as error:
         raise ConnectionError(f"{service.url} does not answer: {error}") from error
     refusal = msgspec.json.decode(message.data, type=_Answer).error
@@ -91,13 +113,15 @@ async def state_of(service: NatsService, stream: str) -> State | None:
     return None if info is None else msgspec.convert(info["state"], State)
 
 
-async def ensure_stream(service: NatsService, stream: str, subject: str, **config: Any) -> bool:
-    """Make a stream unless it is there, which is taken as it is if it has the subject; whether it was made."""
+async def ensure_stream(
+    service: NatsService, stream: str, subject: str, **config: Any
+) -> tuple[dict[str, Any], bool]:
+    """Make a stream unless it is there, and taken as it is if it has the subject; its settings, whether it was made."""
     info = await _info(service, stream)
     if info is None:
         try:
-            await ask(service, f"STREAM.CREATE.{stream}", name=stream, subjects=[subject], **config)
-            return True
+            made = await ask(service, f"STREAM.CREATE.{stream}", name=stream, subjects=[subject], **config)
+            return made.get("config", {}), True
         except RefusedError as error:
             if error.code != STREAM_IN_USE:  # else somebody was quicker
                 raise ConnectionError(f"{service.url} gives no stream '{stream}': {error}") from error
@@ -108,7 +132,7 @@ async def ensure_stream(service: NatsService, stream: str, subject: str, **confi
             f"the stream '{stream}' at {service.url} holds {', '.join(subjects) or 'nothing'}, not '{subject}'; "
             "say another prefix= or bucket= in the URL, or remove the stream"
         )
-    return False
+    return info.get("config", {}), False
 
 
 async def _info(service: NatsService, stream: str) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import re
 from base64 import b64decode
+from typing import Any
 
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import NO_MESSAGE, NO_STREAM, RefusedError, State, ask, ensure_stream, state_of
@@ -21,9 +22,12 @@ from unisono.ens.nats_appends import Appends, NobodyError
 from unisono.ens.nats_lane import fetch
 from unisono.ens.nats_watch import NatsWatch
 from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
-from unisono.model.errors import ForgottenError, UnconfirmedError
+from unisono.model.durability import Durability, check_durability
+from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
+REPLICAS = 3  # so that one may be lost
+LEVEL = "unisono-durability"  # where a bucket says what is chosen for the lanes
 STREAM_NAME_MAX = 200
 
 
@@ -33,6 +37,7 @@ class NatsStore:
     def __init__(self, service: NatsService) -> None:
         self._service = service
         o = service.options
+        self.durability: Durability = o.durability or "disk"  # as the bucket says, once it was opened
         self.bucket = f"KV_{o.bucket}"
         self._record_prefix = f"$KV.{o.bucket}.{o.prefix}"
         self._lane_prefix = f"{o.prefix.removesuffix('.')}-lane."
@@ -55,18 +60,26 @@ class NatsStore:
 
     async def make_bucket(self) -> bool:
         """Make the bucket unless it is there; whether it was made."""
-        made = await ensure_stream(
+        o = self._service.options
+        config, made = await ensure_stream(
             self._service,
             self.bucket,
-            f"$KV.{self._service.options.bucket}.>",
+            f"$KV.{o.bucket}.>",
             max_msgs_per_subject=1,
             discard="new",
             allow_rollup_hdrs=True,
             deny_delete=True,
             allow_direct=False,
-            storage="file",
-            num_replicas=self._service.options.replicas,
+            storage=_storage(self.durability),
+            num_replicas=self._replicas(self.durability),
+            metadata={LEVEL: self.durability},
         )
+        self.durability = _level(config)
+        if o.durability not in (None, self.durability):
+            raise ConfigError(
+                f"what is kept at {self._service.url} is kept with durability={self.durability}, not {o.durability}: "
+                "say that, or nothing, or begin anew with another prefix= and bucket="
+            )
         self._appends.known.add(self.bucket)
         return made
 
@@ -253,20 +266,22 @@ class NatsStore:
 
     async def _make_stream(self, stream: str, subject: str) -> None:
         """Make the stream of a lane unless it is there; ForgottenError if it ought to have been."""
-        o = self._service.options
-        made = await ensure_stream(
+        _, made = await ensure_stream(
             self._service,
             stream,
             subject,
             discard="new",
             deny_delete=True,
             allow_direct=False,
-            storage=o.lane_storage,
-            num_replicas=o.replicas,
+            storage=_storage(self.durability),
+            num_replicas=self._replicas(self.durability),
         )
         if made and stream in self._used:
             raise self._forgotten(stream, subject.removeprefix(self._lane_prefix))
         self._used.add(stream)
+
+    def _replicas(self, level: Durability) -> int:
+        return max(REPLICAS, self._service.options.replicas) if level == "replicated" else 1
 
     def _forgotten(self, stream: str, lane: str) -> ForgottenError:
         self._tails.pop(lane, None)
@@ -289,6 +304,19 @@ def stream_name(prefix: str, lane: str) -> str:
     if len(name) > STREAM_NAME_MAX:
         name = f"{name[:150]}_sha_{hashlib.sha256(name.encode()).hexdigest()[:40]}"
     return name
+
+
+def _level(config: dict[str, Any]) -> Durability:
+    """What the lanes beside a bucket are to survive; earlier versions did not write it down."""
+    said = (config.get("metadata") or {}).get(LEVEL)
+    if said is not None:
+        return check_durability(said)
+    return "replicated" if config.get("num_replicas", 1) >= REPLICAS else "disk"
+
+
+def _storage(level: Durability) -> str:
+    """Records and lanes are kept alike, and so lost together."""
+    return "memory" if level == "memory" else "file"
 
 
 def _spell(text: str) -> str:

@@ -38,6 +38,7 @@ from unisono.ens.options import (
 )
 from unisono.ens.outbox import OutageError, Parcel
 from unisono.ens.store import Store
+from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError, UnisonoError
 
 PORT = 6379
@@ -55,6 +56,7 @@ class RedisOptions(BrokerOptions, frozen=True, kw_only=True):
     read_count: Annotated[int, Meta(ge=1, le=100_000)] = 256  # entries of a stream in one read
     store: Literal["shared", "local"] = "shared"  # where nodes keep what they have in common
     store_timeout: Seconds = 5.0  # for an answer of the store
+    durability: Wanted | None = None  # of what it keeps; None: as Redis is set up
 
 
 def open_redis(where: str, options: dict[str, str]) -> RedisService:
@@ -144,6 +146,10 @@ class RedisService(BrokerService):
     def store(self) -> Store:
         """What nodes keep in common, on this Redis; in this process with store=local."""
         if self._store is None:
+            if self.options.store == "local" and self.options.durability is not None:
+                raise ConfigError(
+                    f"durability={self.options.durability} needs a store at Redis; leave store=local out of the URL"
+                )
             from unisono.ens.redis_store import RedisStore  # which needs this class
 
             shared = self.options.store == "shared"

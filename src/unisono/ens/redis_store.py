@@ -23,7 +23,8 @@ from unisono.ens.redis_appends import Appends, Entry
 from unisono.ens.redis_scripts import APPEND, DECIDE, READ
 from unisono.ens.redis_watch import RedisWatch, RedisWatches
 from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
-from unisono.model.errors import ClosedError, ForgottenError, UnconfirmedError
+from unisono.model.durability import Durability, suffices
+from unisono.model.errors import ClosedError, ConfigError, ForgottenError, UnconfirmedError
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class RedisStore:
     """Connections of its own, made as the service makes its."""
 
     def __init__(self, service: RedisService) -> None:
+        self.durability: Durability = "memory"  # as Redis says, once it was opened
         self._service = service
         prefix = service.options.prefix
         self._records = f"{prefix}/records"
@@ -62,9 +64,23 @@ class RedisStore:
         if self._client is None:
             self._client = self._service.new_client(self._service.options.store_timeout)
             self._service.on_link.append(self._link)
+            self.durability = await self._try(_level)
+            self._check_durability()
         if not self._life:
             self._life = self._watched_life = await self._try(self._live)
         self._appends.open()
+
+    def _check_durability(self) -> None:
+        wanted, url = self._service.options.durability, self._service.url
+        if wanted == "replicated":
+            raise ConfigError(
+                f"{url} does not wait for replicas before it confirms; redis:// offers durability=disk"
+            )
+        if wanted is not None and not suffices(self.durability, wanted):
+            raise ConfigError(
+                f"{url} keeps everything in memory only, not with durability={wanted}; "
+                "set 'appendonly yes' at Redis, or say durability=memory"
+            )
 
     async def _live(self, redis: Redis) -> bytes:
         """The mark that the first store has left, ours if there was none."""
@@ -249,6 +265,12 @@ class RedisStore:
 
 def _execute(redis: Redis, *words: Any) -> Awaitable[Any]:
     return cast(Awaitable[Any], redis.execute_command(*words))  # type: ignore[no-untyped-call]
+
+
+async def _level(redis: Redis) -> Durability:
+    """Whether Redis writes to disk what it confirms."""
+    said = await redis.info("persistence")
+    return "disk" if said.get("aof_enabled") else "memory"
 
 
 def _unpack(record: bytes) -> tuple[int, bytes]:

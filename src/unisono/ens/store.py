@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, PayloadError, TopicError
 from unisono.model.ids import check_topic
 
@@ -44,6 +45,11 @@ class Store(Protocol):
     @property
     def shared(self) -> bool:
         """Whether other processes see it; if not, it ends with this process."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What its lanes survive; known when it is open."""
         ...
 
     async def open(self) -> None:

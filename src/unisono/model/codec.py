@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from unisono.model.errors import FrameError
+from unisono.model.errors import FrameError, VersionError
 from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, Stamped
 from unisono.model.lanes import LaneRecord
 
@@ -66,7 +66,13 @@ def decode_versioned(data: bytes, decoder: msgspec.msgpack.Decoder[_T], limit: i
     if len(data) > limit:
         raise FrameError(f"a {what} of {len(data)} bytes is over the limit of {limit}")
     if data[0] != VERSION:
-        raise FrameError(f"a {what} of version {data[0]}; this build reads version {VERSION}")
+        later = data[0] > VERSION
+        remedy = (
+            "upgrade this one"
+            if later
+            else "it was written by a release that is too old; upgrade release by release"
+        )
+        raise VersionError(f"a {what} of version {data[0]}; this build reads version {VERSION}: {remedy}")
     try:
         return decoder.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

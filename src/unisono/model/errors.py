@@ -23,6 +23,10 @@ class FrameError(UnisonoError, ValueError):
     """Bytes from the wire are not a frame this version understands."""
 
 
+class VersionError(FrameError):
+    """Somebody is of a release that this one does not work with; upgrade release by release."""
+
+
 class StampError(UnisonoError, ValueError):
     """A stamp contradicts what its topic's manager could have written."""
 

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from unisono.engines.plan import Plan, check_plan
 from unisono.ens.port import EventNotificationService
+from unisono.model.durability import Durability
 from unisono.model.errors import (
     BackPressureError,
     ClosedError,
@@ -208,6 +209,11 @@ class Bus:
             raise ClosedError(f"bus '{self.name}' is not open; use 'async with bus:'")
         return self._hub
 
+    @property
+    def durability(self) -> Durability:
+        """What an event survives when `publish` has returned: none, memory, disk or replicated."""
+        return self._opened().durability
+
     # Planning.
 
     @property
@@ -245,7 +251,7 @@ class Bus:
                 receipt = self.publish_nowait(topic, data, id=id, headers=headers, deadline=deadline)
                 return await receipt
         except TimeoutError:
-            raise unconfirmed(receipt, topic, 1, self._publish_timeout) from None
+            raise unconfirmed(receipt, topic, 1, self._publish_timeout, self._trouble()) from None
 
     async def publish_many(self, events: Iterable[tuple[str, object]]) -> list[Receipt]:
         """Publish (topic, data) pairs in this order; return when all have their places.
@@ -270,8 +276,11 @@ class Bus:
                         await flight.arrival()
         except TimeoutError:
             last = receipts[-1] if receipts else None
-            raise unconfirmed(last, topic, len(receipts), self._publish_timeout) from None
+            raise unconfirmed(last, topic, len(receipts), self._publish_timeout, self._trouble()) from None
         return receipts
+
+    def _trouble(self) -> str:
+        return "" if self._hub is None else self._hub.trouble
 
     async def _room(self) -> None:
         while self._waiting >= self._outbox_max:

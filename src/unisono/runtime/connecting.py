@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from unisono.ens.registry import open_service
 from unisono.history.record import Record
+from unisono.model.durability import Durability, check_durability
 from unisono.model.errors import ConfigError
 from unisono.observability.metrics import Registry
 from unisono.observability.tracing import Tracing
@@ -36,6 +37,7 @@ def connect(
     publish_timeout: float = 30.0,
     node_timeout: float = 5.0,
     causal: bool = False,
+    durability: Durability | None = None,
     metrics: Registry | None = None,
     trace: Tracing | float = 0.0,
 ) -> Bus:
@@ -47,6 +49,7 @@ def connect(
     confirmation, `node_timeout` how many opening waits for a node to answer where nodes sequence.
     `causal` makes an event wait until those before it on other topics have their places, also where they were
     published without waiting; in one process that is always so.
+    `durability` is the least that stored must mean: a system that offers less is refused (docs/durability.md).
     `metrics` is where the bus counts (`unisono.observability.metrics.Registry`), `trace` the share of its events
     that is followed from process to process by OpenTelemetry.
     """
@@ -57,11 +60,15 @@ def connect(
     check_number("publish_timeout", publish_timeout, positive=True)
     check_number("node_timeout", node_timeout, positive=True)
     service = open_service(url)
+    said = getattr(getattr(service, "options", None), "durability", None)  # the URL may say it as well
+    wanted = check_durability(durability or said or "none")
     name = name or made_up_name(service)
     recorder = make_recorder(name, record, journal)
     observer = Observer(name, metrics, trace) if metrics is not None or trace else None
     kind = TracedBus if observer is not None and observer.traces else Bus
     if service.capabilities.carries_objects:
+        if wanted != "none":
+            raise ConfigError(f"durability='{wanted}': {url} keeps nothing beyond this process; leave it out")
         return kind(
             service, partial(hub_of, service), name, recorder, outbox, payload_max, publish_timeout, observer
         )
@@ -70,5 +77,5 @@ def connect(
 
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
-    exchange = partial(Client, service, name, node_timeout, causal=causal)
+    exchange = partial(Client, service, name, node_timeout, causal=causal, durability=wanted)
     return kind(service, exchange, name, recorder, outbox, payload_max, publish_timeout, observer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from unisono.engines.plan import Plan
 from unisono.ens.port import EventNotificationService
+from unisono.model.durability import Durability
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
@@ -38,6 +39,16 @@ class Exchange(Protocol):
     @property
     def retries(self) -> int:
         """Packets sent again because a node did not answer."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """What stored means here."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is confirmed, if somebody has said so."""
         ...
 
     @property

@@ -22,6 +22,7 @@ from unisono.engines.topic_managers.colocated import ColocatedManagers
 from unisono.engines.topic_managers.groups import Holder
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService
+from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, PlanError
 from unisono.model.event import Event
 from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
@@ -290,6 +291,16 @@ class Hub:
     def is_full(self) -> bool:
         """Whether publishers have to wait for a subscription."""
         return bool(self.full)
+
+    @property
+    def durability(self) -> Durability:
+        """Everything ends with this process."""
+        return "none"
+
+    @property
+    def trouble(self) -> str:
+        """Nobody but a subscription holds anybody up here."""
+        return ""
 
     @property
     def unconfirmed(self) -> int:

@@ -179,7 +179,9 @@ def _run_of_one(publications: list[Publication], stamp: dict[str, int]) -> Run:
     return Run(0, index, base, {topic: tuple(stamp)}, publications, {topic: 1})
 
 
-def unconfirmed(receipt: Receipt | None, topic: str, events: int, timeout_s: float) -> UnisonoError:
+def unconfirmed(
+    receipt: Receipt | None, topic: str, events: int, timeout_s: float, why: str = ""
+) -> UnisonoError:
     """What to tell a publisher that has waited long enough: for a receipt, or for room to get one."""
     if receipt is None:
         return BackPressureError(
@@ -187,6 +189,6 @@ def unconfirmed(receipt: Receipt | None, topic: str, events: int, timeout_s: flo
             "look for a subscriber that holds everybody up"
         )
     return UnconfirmedError(
-        f"no confirmation for {events} event(s) on '{topic}' within {timeout_s:g} s; "
-        f"retry with id={receipt.id!r}, or look for a subscriber that holds everybody up"
+        f"no confirmation for {events} event(s) on '{topic}' within {timeout_s:g} s; retry with id={receipt.id!r}; "
+        f"{why or 'look for a subscriber that holds everybody up'}"
     )

@@ -77,6 +77,11 @@ class BundledServer:
         return f"nats://{self.address}{url_query(self.options)}"
 
     @property
+    def members(self) -> dict[str, BundledServer]:
+        """The servers by name: itself."""
+        return {"s1": self}
+
+    @property
     def node_url(self) -> str:
         """What nodes connect to, password included."""
         return self.credentials.url(NODE) if self.settings.auth else self.url

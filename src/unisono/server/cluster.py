@@ -47,7 +47,7 @@ class BundledCluster:
     ) -> None:
         self.settings = settings
         self.credentials = Credentials(settings.data, settings.prefix)
-        self.servers: dict[str, BundledServer] = {}
+        self.members: dict[str, BundledServer] = {}  # the servers by name
         self._names = [f"s{n}" for n in range(1, servers + 1)]
         self._on_trouble = on_trouble
         self._directory = DataDirectory(settings.data)
@@ -57,7 +57,7 @@ class BundledCluster:
     @property
     def address(self) -> str:
         """host:port of each server, with commas between them."""
-        return ",".join(server.address for server in self.servers.values())
+        return ",".join(server.address for server in self.members.values())
 
     @property
     def url(self) -> str:
@@ -76,7 +76,7 @@ class BundledCluster:
     @property
     def running(self) -> list[str]:
         """The servers that answer."""
-        return [name for name, server in self.servers.items() if server.is_ready]
+        return [name for name, server in self.members.items() if server.is_ready]
 
     @property
     def is_ready(self) -> bool:
@@ -118,7 +118,7 @@ class BundledCluster:
 
     async def wait(self) -> None:
         """Return when a server was stopped; raises ServerError when one was given up."""
-        lives = [asyncio.create_task(server.wait()) for server in self.servers.values()]
+        lives = [asyncio.create_task(server.wait()) for server in self.members.values()]
         try:
             done, _ = await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
             for life in done:
@@ -143,15 +143,15 @@ class BundledCluster:
 
     async def kill(self, name: str) -> None:
         """End a server as a crash would (SIGKILL); it stays away until `start_server`."""
-        await self.servers[name].kill()
+        await self.members[name].kill()
 
     async def stop_server(self, name: str) -> None:
         """Ask a server to end; it stays away until `start_server`."""
-        await self.servers[name].stop()
+        await self.members[name].stop()
 
     async def start_server(self, name: str) -> None:
         """Start a server that was killed or stopped, at the port it had; return when it has caught up."""
-        await self.servers[name].start()
+        await self.members[name].start()
         await self.wait_healthy(name)
 
     async def restart_server(self, name: str) -> None:
@@ -232,16 +232,16 @@ class BundledCluster:
 
     @property
     def _first(self) -> BundledServer:
-        return next(iter(self.servers.values()))
+        return next(iter(self.members.values()))
 
     def _monitor_port(self, name: str) -> int:
-        port = self.servers[name].monitor_port
+        port = self.members[name].monitor_port
         assert port is not None
         return port
 
     async def _all(self, what: str) -> None:
         results = await asyncio.gather(
-            *(getattr(server, what)() for server in self.servers.values()), return_exceptions=True
+            *(getattr(server, what)() for server in self.members.values()), return_exceptions=True
         )
         for result in results:
             if isinstance(result, BaseException):
@@ -268,7 +268,7 @@ class BundledCluster:
             settings = msgspec.structs.replace(
                 given, data=given.data / name, port=ports[n], monitor_port=monitors[n], cluster=place
             )
-            self.servers[name] = BundledServer(
+            self.members[name] = BundledServer(
                 settings, on_trouble=self._on_trouble, credentials=self.credentials
             )
         if given.auth:

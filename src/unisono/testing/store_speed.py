@@ -66,7 +66,7 @@ def main(urls: list[str]) -> None:
         if not urls:
             nats = stack.enter_context(nats_server(jetstream=True)).url
             redis = stack.enter_context(redis_server()).url
-            urls = ["memory://", nats, f"{nats}?lane_storage=memory&prefix=m.", redis]
+            urls = ["memory://", nats, f"{nats}?durability=memory&prefix=m.", redis]
         for url in urls:
             appends, reads, decision_ms = asyncio.run(measure(url))
             print(

@@ -16,9 +16,18 @@ from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
-from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnconfirmedError, UnisonoError
+from unisono.model.durability import Durability, check_durability, suffices
+from unisono.model.errors import (
+    ConfigError,
+    ForgottenError,
+    FrameError,
+    UnconfirmedError,
+    UnisonoError,
+    VersionError,
+)
 from unisono.model.frames import Packet, Sequenced
 from unisono.model.ids import EventId
+from unisono.model.release import SPEAKS, strange
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
@@ -30,6 +39,7 @@ from unisono.runtime.remote.wire import (
     BEATS,
     CONTROL,
     DESCRIBE,
+    Told,
     check_name,
     decode_beat,
     decode_packets,
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     from unisono.runtime.recorder import Recorder
 
 ASK_S = 0.5  # how often it is asked again
+NODES_MAX = 4096
 UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
 
 log = logging.getLogger("unisono")
@@ -57,7 +68,13 @@ class Client:
     """One bus and its subscriptions, on a service with nodes behind it."""
 
     def __init__(
-        self, service: EventNotificationService, name: str, patience_s: float, *, causal: bool = False
+        self,
+        service: EventNotificationService,
+        name: str,
+        patience_s: float,
+        *,
+        causal: bool = False,
+        durability: Durability = "none",
     ) -> None:
         self.name = check_name(name)
         self.client = name.partition(".")[0]  # whom a server's permissions know
@@ -74,8 +91,13 @@ class Client:
         self.post = Post(service)
         self._patience_s = patience_s
         self._causal = causal
+        self._wanted = durability
+        self.durability: Durability = "none"  # what stored means to the nodes
+        self.speaks = SPEAKS  # the oldest release that a node speaks
+        self._troubles: dict[str, str] = {}  # node -> why it cannot store anything
         self._error: UnisonoError | None = None
         self._forbidden = ""
+        self._refusal: UnisonoError | None = None
         self._told_last = ""
         self._parts = 0
         self._hosts: dict[str, Host] = {}
@@ -106,6 +128,8 @@ class Client:
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._known.wait()
+            if self._refusal is not None:
+                raise self._refusal
             if self._forbidden:
                 raise ConnectionError(
                     f"the broker does not let us be '{self.name}': {self._forbidden}; where it asks for credentials, "
@@ -210,13 +234,20 @@ class Client:
 
     def _told(self, frame: bytes) -> None:
         try:
-            world, control = decode_told(frame)
+            told, control = decode_told(frame)
+        except VersionError as error:
+            self._refuse(error)
+            return
         except FrameError as error:
             self._reject(error)
             return
         if self.world is None:
-            self.world = world
-        if world != self.world:
+            if reason := self._unfit(told):
+                self._refuse(reason)
+                return
+            self.world = told.world
+        self.speaks = told.speaks
+        if told.world != self.world:
             self._end(
                 ForgottenError(
                     "the nodes were restarted and have lost what they knew; connect again, and subscribe again"
@@ -236,7 +267,36 @@ class Client:
         except FrameError as error:
             self._reject(error)
             return
+        if beat.trouble and len(self._troubles) < NODES_MAX:
+            self._troubles[beat.node] = beat.trouble
+        else:
+            self._troubles.pop(beat.node, None)
         self._ask(beat.version if beat.world == self.world else self._asks_for + 1)
+
+    def _unfit(self, told: Told) -> UnisonoError | None:
+        """Why this system is none for us."""
+        if reason := strange(told.speaks, told.oldest):
+            return VersionError(f"a node answers, but {reason}")
+        if told.durability:
+            self.durability = check_durability(told.durability)
+        elif self._wanted != "none":
+            return VersionError(
+                "a node answers that does not say what it stores; upgrade it, or leave durability= out"
+            )
+        if not suffices(self.durability, self._wanted):
+            return ConfigError(
+                f"durability='{self._wanted}' is more than this system offers: its nodes store events with "
+                f"durability='{self.durability}'; see docs/durability.md"
+            )
+        return None
+
+    def _refuse(self, error: UnisonoError) -> None:
+        """Whoever opens us is told, unless somebody else answers too."""
+        if self.control is None:
+            self._refusal = error
+            self._known.set()
+        else:
+            self._reject(error)
 
     def _end(self, error: UnisonoError) -> None:
         """Nothing that was promised can be kept."""
@@ -354,6 +414,11 @@ class Client:
     def retries(self) -> int:
         """Packets sent again because a node did not answer."""
         return self._repeated + sum(host.links.repeated for host in self._hosts.values())
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing is confirmed, as far as nodes say."""
+        return "; ".join(f"node '{node}' says: {why}" for node, why in sorted(self._troubles.items()))
 
     @property
     def unconfirmed(self) -> int:

@@ -21,6 +21,7 @@ from unisono.runtime.remote.chest import MARK, Chest
 
 KEY = "control"
 WORLD = "world"
+EVERYTHING = 2**53 - 1  # behind every record
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -35,6 +36,7 @@ class Keeper:
         self.control: Control | None = None  # the newest that was seen
         self.world = 0  # what everything in the store is of: one that was lost and made anew is another
         self.troubles = 0
+        self.trouble = ""  # why the last append was not stored; "" if it was
         self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._chest = Chest(store, frame_bytes_max)
@@ -51,7 +53,24 @@ class Keeper:
             await self._store.decide(KEY, encode_control(first), 0)
         self.world = int.from_bytes((await self._store.look(WORLD) or (0, b""))[1])
         self.control = await self.look()
+        await self.check(self.control)
         return self.control
+
+    async def check(self, control: Control) -> None:
+        """ForgottenError if a lane is gone in which the control record's epoch was written down."""
+        active = control.state == "active"
+        if control.epoch > (0 if active else 1):
+            for lane in control.lanes if active else control.sealed:
+                if not (await self._store.read(lane, EVERYTHING))[1]:
+                    raise ForgottenError(
+                        f"the broker has lost the lane '{lane}' of epoch {control.epoch}, but not the control record; "
+                        "to begin anew, empty its store, or say another prefix= and bucket="
+                    )
+
+    def check_again(self) -> None:
+        """The broker was away: look whether it still has what it had."""
+        if self.control is not None:
+            self._begin(self.check(self.control))
 
     async def watch(self) -> None:
         """Tell of every change from now on, and of the record as it is now."""
@@ -119,6 +138,7 @@ class Keeper:
         if done.cancelled():
             return
         error = done.exception()
+        self.trouble = "" if error is None else str(error)
         if error is None:
             self._answer(Appended(lane, record, done.result()))
         else:

@@ -26,8 +26,10 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
+from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
+from unisono.model.release import OLDEST, SPEAKS, strange
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
@@ -56,6 +58,7 @@ from unisono.runtime.remote.wire import (
 
 RECORD_ROOM = 4096  # of a frame, for what a record says beside the event and its stamp
 NODES_MAX = 4096  # names of nodes that are remembered
+TROUBLE_MAX = 500  # characters of a reason
 
 log = logging.getLogger("unisono")
 
@@ -100,7 +103,12 @@ class Node:
         self._serving = asyncio.Event()
         self._nodes = {self.name}  # names that are known to be nodes
         self._door = Door(service.capabilities.frame_bytes_max)
-        self._told_of = (0, b"")  # the control record as clients are told it, and its version
+        self._told_of = (
+            (0, 0),
+            b"",
+        )  # the control record as clients are told it; its version, and who speaks what
+        self._speaks = {self.name: SPEAKS}  # the release that each node speaks
+        self.durability: Durability = "none"  # what the store offers
         self._published = 0  # the version of the control record that clients were told last
         self._interests: list[Interest] = []
         self._beating: asyncio.Task[None] | None = None
@@ -113,6 +121,7 @@ class Node:
             self._keeper = Keeper(store, self._handle, self._service.capabilities.frame_bytes_max)
             self._keeper.on_forgotten = self._forgotten
             self._places = Places(store, self._handle, self.options.node)
+            self.durability = store.durability
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
@@ -235,6 +244,8 @@ class Node:
     # What comes in.
 
     def _handle(self, input: Input) -> None:
+        if self._error is not None:
+            return  # whoever has failed takes nothing in, and so confirms nothing
         if isinstance(input, Controlled):
             self._nodes.update(input.control.nodes)
         self.observer.handled(input)
@@ -251,6 +262,8 @@ class Node:
             self._serving.set()
 
     def _packets(self, topic: str, frame: bytes) -> None:
+        if self._error is not None:
+            return
         try:
             source, is_node = source_of(topic)
             if source == OPERATOR:
@@ -298,6 +311,7 @@ class Node:
         except FrameError as error:
             self._reject(BEATS, error)
             return
+        reason = strange(beat.speaks, beat.oldest)
         if beat.node == self.name and beat.life > self.life:
             self._give_up(f"another process is node '{self.name}' now; give each node a name of its own")
         elif beat.world != self._keeper.world and beat.life < self.life:
@@ -305,12 +319,18 @@ class Node:
                 f"node '{beat.node}' serves here, and this transport has no store that nodes could share: "
                 "run one node, or use nats:// or redis://"
             )
+        elif reason is not None and beat.life < self.life:
+            self._give_up(f"node '{beat.node}' serves here, and cannot work beside this one: {reason}")
         else:
+            if len(self._speaks) < NODES_MAX:
+                self._speaks[beat.node] = beat.speaks
             self._beats.heard(beat.node, asyncio.get_running_loop().time())
 
     def _linked(self, is_up: bool) -> None:
         """The connection is lost, or there again: either way nobody could be heard for a while."""
         self._beats.forget()
+        if is_up:
+            self._keeper.check_again()
 
     def _forgotten(self, error: ForgottenError) -> None:
         """What was acknowledged is gone, and only a new beginning can follow: whoever starts us begins it."""
@@ -359,8 +379,10 @@ class Node:
 
     def _told(self, control: Control) -> bytes:
         """What clients are told of the control record."""
-        if self._told_of[0] != control.version:
-            self._told_of = (control.version, encode_told(self._keeper.world, control))
+        speaks = min(self._speaks.get(node, SPEAKS) for node in control.live)
+        if self._told_of[0] != (control.version, speaks):
+            told = encode_told(self._keeper.world, control, self.durability, speaks)
+            self._told_of = ((control.version, speaks), told)
         return self._told_of[1]
 
     # Signs of life.
@@ -370,7 +392,9 @@ class Node:
         while True:
             control = self.control
             version = 0 if control is None else control.version
-            self._post.publish(BEATS, encode(Beat(self.name, self.life, self._keeper.world, version)))
+            trouble = self._keeper.trouble[:TROUBLE_MAX]
+            beat = Beat(self.name, self.life, self._keeper.world, version, SPEAKS, OLDEST, trouble)
+            self._post.publish(BEATS, encode(beat))
             if control is not None:
                 for suspect in self._beats.suspects(control.live, loop.time()):
                     self._host.handle(Suspected(suspect))

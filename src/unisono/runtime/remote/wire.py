@@ -28,6 +28,7 @@ from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
 from unisono.model.errors import ConfigError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.model.ids import check_topic
+from unisono.model.release import OLDEST, SPEAKS
 
 CONTROL = "ctl"
 BEATS = "beat"
@@ -51,6 +52,9 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     life: int
     world: int  # which everything it knows is of
     version: int  # of the control record it knows; 0: none yet
+    speaks: int = 1  # its release of what is said; see `unisono.model.release`
+    oldest: int = 1  # the oldest that it works beside
+    trouble: str = ""  # why it cannot store anything now
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +62,9 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
     world: int
     control: bytes
+    durability: str = ""  # what stored means here; "": a node that does not say
+    speaks: int = 1  # the oldest release that a node here speaks
+    oldest: int = 1  # the oldest that a client may speak
 
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
@@ -178,12 +185,13 @@ def decode_replan(data: bytes) -> Replan:
     return decode_versioned(data, _replans, FRAME_BYTES_MAX, "a wish")
 
 
-def encode_told(world: int, control: Control) -> bytes:
+def encode_told(world: int, control: Control, durability: str = "", speaks: int = SPEAKS) -> bytes:
     """The bytes that tell clients of a control record; what nodes mean to make of it is not for them."""
-    return encode(Told(world, encode_control(replace(control, intent=None))))
+    record = encode_control(replace(control, intent=None))
+    return encode(Told(world, record, durability, speaks, OLDEST))
 
 
-def decode_told(data: bytes) -> tuple[int, Control]:
-    """The world and the control record that the bytes tell of."""
+def decode_told(data: bytes) -> tuple[Told, Control]:
+    """What the bytes tell, and the control record in it."""
     told = decode_versioned(data, _told, FRAME_BYTES_MAX, "a control record")
-    return told.world, decode_control(told.control)
+    return told, decode_control(told.control)

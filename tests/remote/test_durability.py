@@ -1,0 +1,151 @@
+"""What stored means: the level is chosen once, told to clients, and kept when a server is killed."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+from load_kit import under_load
+from remote_kit import QUICK, connect, nodes, run, take
+
+from unisono import ConfigError, UnconfirmedError
+from unisono.ens.registry import open_service
+from unisono.model.errors import ForgottenError
+from unisono.runtime.remote.node import Node
+from unisono.testing.servers import nats_server, redis_server
+
+
+def refused(url, match, **options):
+    async def scenario():
+        with pytest.raises(ConfigError, match=match):
+            async with connect(url, **options):
+                pass
+
+    return scenario()
+
+
+@pytest.mark.parametrize("level", ["memory", "disk"])
+def test_clients_are_told_and_refuse_less_than_they_want(nats_broker, level):
+    url = f"{nats_broker.url}?prefix=level-{level}.&bucket=level-{level}"
+
+    async def scenario():
+        async with nodes(f"{url}&durability={level}", "n1"):
+            async with connect(url) as bus:
+                assert bus.durability == level
+            async with connect(f"{url}&durability=memory", durability=level) as bus:
+                await bus.publish("orders", 1)
+            await refused(url, f"more than this system offers.*'{level}'", durability="replicated")
+            await refused(f"{url}&durability=replicated", f"more than this system offers.*'{level}'")
+
+    run(scenario())
+
+
+def test_the_first_node_decides_and_others_go_along_or_are_refused(nats_broker):
+    url = f"{nats_broker.url}?prefix=first.&bucket=first"
+
+    async def scenario():
+        async with nodes(f"{url}&durability=memory", "n1"), nodes(url, "n2") as [other]:
+            assert other.durability == "memory"
+            with pytest.raises(ConfigError, match="durability=memory, not disk: say that, or nothing"):
+                async with Node(open_service(f"{url}&durability=disk"), "n3", QUICK):
+                    pass
+
+    run(scenario())
+
+
+def test_on_redis_it_is_what_redis_does(redis_broker):
+    async def scenario():
+        url = f"{redis_broker.url}?prefix=aof:"
+        async with nodes(f"{url}&durability=disk", "n1"), connect(url, durability="disk") as bus:
+            assert bus.durability == "disk"
+        with pytest.raises(ConfigError, match="does not wait for replicas"):
+            async with Node(open_service(f"{redis_broker.url}?durability=replicated"), "n1", QUICK):
+                pass
+        with redis_server("--appendonly", "no") as forgetful:
+            with pytest.raises(ConfigError, match="set 'appendonly yes' at Redis"):
+                async with Node(open_service(f"{forgetful.url}?durability=disk"), "n1", QUICK):
+                    pass
+            async with nodes(forgetful.url, "n1"):
+                await refused(forgetful.url, "durability='memory'", durability="disk")
+
+    run(scenario())
+
+
+def test_on_mqtt_and_in_one_process_nothing_is_kept(mqtt_broker):
+    async def scenario():
+        url = f"{mqtt_broker.url}?prefix=none/"
+        async with nodes(url, "n1"):
+            await refused(url, "durability='none'", durability="memory")
+            async with connect(url) as bus:
+                assert bus.durability == "none"
+        await refused("memory://", "keeps nothing beyond this process", durability="memory")
+
+    run(scenario())
+
+
+async def published_and_killed(server, url, count=200):
+    """Publish, kill the server right after the last confirmation, and return what a node finds afterwards."""
+    async with nodes(url, "n1") as [node], connect(url, "p") as bus:
+        receipts = await bus.publish_many([("orders", n) for n in range(count)])
+        await asyncio.to_thread(server.restart, kill=True)
+        assert (await bus.publish("orders", count)).stamp["orders"] == receipts[-1].stamp["orders"] + 1
+        assert node.control.live == ("n1",)
+    store = None
+    service = open_service(url)
+    await service.connect()
+    try:
+        store = service.store()
+        await store.open()
+        return [record async for record in _records(store)]
+    finally:
+        await service.close()
+
+
+async def _records(store):
+    for lane in await store.lanes():
+        for _, record in (await store.read(lane))[0]:
+            yield record
+
+
+def test_a_server_on_disk_that_is_killed_has_everything_it_confirmed():
+    with nats_server(jetstream=True) as server:
+        kept = run(published_and_killed(server, server.url))
+    assert sum(b"orders" in record for record in kept) >= 201
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec"])
+def test_a_redis_that_is_killed_has_everything_it_confirmed(fsync):
+    """Every second: true unless the disk was still busy with the second before."""
+    with redis_server("--appendfsync", fsync) as server:
+        kept = run(published_and_killed(server, server.url))
+    assert sum(b"orders" in record for record in kept) >= 201
+
+
+def test_lanes_in_memory_are_gone_with_the_server_and_everybody_says_so():
+    async def scenario():
+        with nats_server(jetstream=True) as server:
+            url = f"{server.url}?durability=memory"
+            async with nodes(url, "n1") as [node], AsyncExitStack() as stack:
+                bus = await stack.enter_async_context(connect(url, "p", publish_timeout=2))
+                events = await stack.enter_async_context(bus.subscribe("orders"))
+                await bus.publish("orders", 1)
+                await take(events, 1)
+                await asyncio.to_thread(server.restart, kill=True)
+                with pytest.raises(ForgottenError, match="what was acknowledged is lost"):
+                    await asyncio.wait_for(node.run(), 15)
+                with pytest.raises(UnconfirmedError):
+                    await bus.publish("orders", 2)  # whoever has failed confirms nothing more
+                await node.close()
+                async with nodes(url, "n1") as [again]:
+                    assert again.durability == "memory"
+                    with pytest.raises(ForgottenError, match="subscribe again"):
+                        await take(events, 1, timeout=10)
+
+    run(scenario())
+
+
+def test_lanes_in_memory_survive_nodes(nats_url):
+    async def scenario():
+        async with under_load(nats_url, "n1", "n2") as [first, _]:
+            await first.close()
+
+    run(scenario())

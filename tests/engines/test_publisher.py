@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine_kit import publication
 
 from unisono.engines.effects import Acknowledge, Announce, Reject, Send
-from unisono.engines.inputs import Lost, Publish, Received, Suspected
+from unisono.engines.inputs import TICK, Controlled, Lost, Publish, Received, Suspected
+from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.model.frames import Completed, Create, Publication, Sequenced, Stamped
 from unisono.model.ids import EventId
@@ -102,3 +103,21 @@ def test_what_a_lost_life_was_told_is_told_again():
     engine = Publisher()
     engine.handle(publish(("A", 1)), 0.0)
     assert engine.handle(Lost("m", ()), 0.1) == [request("A", 1, 1)]
+
+
+def test_answers_about_one_topic_do_not_put_off_what_is_late_on_another():
+    """The node of A was not ready and dropped its event; B does well for ever."""
+    engine = Publisher(resend_s=1.0)
+    plan = next_plan(Intent("line", ("A", "B")), (), threshold=2, epoch=0)
+    engine.handle(Controlled(first_control(plan, {"A": "n1", "B": "n2"}, ("n1", "n2"))), 0.0)
+    engine.handle(publish(("A", 1)), 0.0)
+    now, again = 0.0, []
+    for n in range(2, 30):
+        now += 0.1
+        engine.handle(publish(("B", n)), now)
+        engine.handle(Received("n2", sequenced("B", n, n)), now)
+        if engine.next_timer() <= now:
+            again += engine.handle(TICK, now)
+    assert [effect.message.message.publication.n for effect in again] == [1, 1]  # after 1 s, and 1 s more
+    engine.handle(Received("n1", sequenced("A", 1)), now)
+    assert engine.handle(TICK, now + 9) == [] and engine.next_timer() is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from unisono.engines.effects import Effect
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.member import Member
@@ -75,7 +77,7 @@ class IgnoresEpochs(Member):
 class NeverSendsAgain(Publisher):
     """What dies with its node is gone."""
 
-    def _resend(self, now: float) -> list[Effect]:
+    def _resend(self, now: float, topics: Container[str] | None = None) -> list[Effect]:
         self.resend_at = None
         return []
 

@@ -46,6 +46,11 @@ class Adopting(Hosting):
         self.suspects: frozenset[str] = frozenset()  # since the last control record, by who has left
         self.was_counted = False  # whoever was a node once and is not declared dead has left
 
+    @property
+    def waits(self) -> bool:
+        """Whether requests have to wait: an epoch is prepared, or has begun and is not ours yet."""
+        return self.frozen_until is not None or self.adopting is not None
+
     # Lanes.
 
     def _appended(self, lane: str, record: LaneRecord, sequence: int | None, now: float) -> list[Effect]:

@@ -173,11 +173,16 @@ class Hosting:
         epoch = epoch_of(message)
         if epoch is not None and epoch != self.epoch:
             return []
-        if self.frozen_until is not None and is_request(message):
+        if self.waits and is_request(message):
             if self._has_room(len(self.waiting), message):  # whoever asks will ask again
                 self.waiting.append(routed)
             return []
         return self._local(routed.topic, message, now)
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests have to wait: an epoch is prepared."""
+        return self.frozen_until is not None
 
     def _has_room(self, kept: int, message: ToManager) -> bool:
         """Whether one more may be kept for later; it counts from now on."""

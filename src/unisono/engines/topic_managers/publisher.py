@@ -14,7 +14,7 @@ them, unless they must follow them. Should it be refused, so are they.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 
 from unisono.engines.effects import Acknowledge, Announce, Effect, Refuse, Reject, Send
 from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
@@ -53,8 +53,9 @@ class Publisher:
         self.lane = lane
         self.resend_s = resend_s
         self.control: Control | None = None  # who owns which topic, where nodes do
-        self.resend_at: float | None = None
-        self.patience = 1  # doubles each time nothing comes of asking again
+        self.resend_at: float | None = None  # when to look whether something has waited for too long
+        self.due: dict[str, float] = {}  # topic -> when what is on its way there is sent again
+        self.patience: dict[str, int] = {}  # doubles each time nothing comes of asking again
         self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
         self.waiting: deque[Publication] = deque()  # held back by `causal`
         self.strangers: dict[str, list[Publication]] = {}  # events on topics that do not exist yet
@@ -88,7 +89,7 @@ class Publisher:
         return min(times, default=None)
 
     def _tick(self, now: float) -> list[Effect]:
-        effects = self._resend(now) if self.resend_at is not None and self.resend_at <= now else []
+        effects = self._resend_late(now) if self.resend_at is not None and self.resend_at <= now else []
         return effects + (self._ask(now) if self.ask_at is not None and self.ask_at <= now else [])
 
     def may_send(self, publication: Publication) -> bool:
@@ -109,6 +110,8 @@ class Publisher:
                     break  # whatever comes next must follow it
                 continue
             publication = self.waiting.popleft()
+            if self.newest.get(topic) not in self.outgoing:
+                self.due[topic] = now + self.resend_s
             self.outgoing[publication.n] = publication
             effects.append(self._create(publication, self.newest))
         if self.control is not None:
@@ -175,23 +178,37 @@ class Publisher:
         if self.control is not None and control.version <= self.control.version:
             return []
         self.control = control
-        self.patience = 1
+        self.patience.clear()
         if control.state != "active":
             return []
         return self._resend(now) + (self._meet_topics(now) if self.strangers else [])
 
-    def _resend(self, now: float) -> list[Effect]:
+    def _resend_late(self, now: float) -> list[Effect]:
+        """Send again what is on topics of which nothing was heard for too long; others may do well."""
+        topics = {publication.topic for publication in self.outgoing.values()}
+        late = {topic for topic in topics if self.due[topic] <= now}
+        if late:
+            return self._resend(now, late)
+        self.resend_at = min((self.due[topic] for topic in topics), default=None)
+        return []
+
+    def _resend(self, now: float, topics: Container[str] | None = None) -> list[Effect]:
         """The same events with the same ids: those that have their places are only answered again."""
-        self.resend_at = now + self.resend_s * self.patience if self.outgoing else None
-        self.patience = min(2 * self.patience, PATIENCE_MAX)
+        again = [p for p in self.outgoing.values() if topics is None or p.topic in topics]
+        for topic in dict.fromkeys(publication.topic for publication in again):
+            patience = self.patience.get(topic, 1)
+            self.due[topic] = now + self.resend_s * patience
+            self.patience[topic] = min(2 * patience, PATIENCE_MAX)
+        self.resend_at = min((self.due[p.topic] for p in self.outgoing.values()), default=None)
         newest: dict[str, int] = {}
-        return [self._create(publication, newest) for publication in self.outgoing.values()]
+        return [self._create(publication, newest) for publication in again]
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         if not self._is_out(sequenced.id):
             return []
         del self.outgoing[sequenced.id.n]
-        self.resend_at, self.patience = None, 1
+        self.patience.pop(sequenced.topic, None)
+        self.due[sequenced.topic] = now + self.resend_s
         return [Acknowledge(sequenced), *self._send(now)]
 
     def _is_out(self, id: EventId) -> bool:
@@ -221,6 +238,7 @@ class Publisher:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.outgoing, twin.waiting, twin.newest = dict(self.outgoing), self.waiting.copy(), dict(self.newest)
+        twin.due, twin.patience = dict(self.due), dict(self.patience)
         twin.strangers = {topic: list(aside) for topic, aside in self.strangers.items()}
         return twin
 
@@ -228,11 +246,10 @@ class Publisher:
         """Equal exactly when two publishers would behave alike from now on."""
         version = None if self.control is None else self.control.version
         return (
-            tuple(self.outgoing),
             tuple(p.n for p in self.waiting),
             version,
             self.resend_at,
-            self.patience,
+            tuple((p.n, self.due.get(p.topic), self.patience.get(p.topic)) for p in self.outgoing.values()),
             tuple((topic, len(aside)) for topic, aside in self.strangers.items()),
             (self.ask_at, self.asks),
         )

@@ -24,7 +24,14 @@ ARROWS: dict[str, set[str]] = {
     "runtime": {"engines", "ens", "history", "journal", "model", "observability"},
     "sim": {"engines", "history", "journal", "model"},
     "pipeline": {"journal", "history", "model", "lab", "engines"},
-    "lab": {"sim", "testing", "engines", "history", "model"},
+    "lab": {
+        "sim",
+        "testing",
+        "engines",
+        "history",
+        "model",
+        "unisono",
+    },  # lab/faults talks to the public face
     "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
     "cli": {
         "pipeline",

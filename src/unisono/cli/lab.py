@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from unisono.cli import lab_faults
 from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.lab.bugs import run_bugs
 from unisono.lab.churn import measure as measure_churn
@@ -18,6 +19,7 @@ from unisono.lab.fuzz import replay as run_replay
 from unisono.lab.shrink import shrink as run_shrink
 
 app = typer.Typer(no_args_is_help=True, help="Put the protocols to the test.")
+app.command("faults")(lab_faults.faults)
 
 
 @app.callback()

@@ -100,7 +100,7 @@ def nats_server(*, jetstream: bool = False, config: str = "") -> Iterator[Server
             lines.append(f'jetstream {{ store_dir: "{directory}", max_file_store: 64GB }}')
         path = directory / "nats.conf"
         path.write_text("\n".join(lines))
-        return [_found("nats-server"), "-c", str(path)]
+        return [program("nats-server"), "-c", str(path)]
 
     with _running("nats", command) as server:
         yield server
@@ -113,7 +113,7 @@ def redis_server(*options: str) -> Iterator[Server]:
     def command(port: int, directory: Path) -> list[str]:
         durable = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
         place = ["--port", str(port), "--bind", HOST, "--dir", str(directory)]
-        return [_found("redis-server"), *place, *durable, *options]
+        return [program("redis-server"), *place, *durable, *options]
 
     with _running("redis", command) as server:
         yield server
@@ -129,7 +129,7 @@ def mosquitto_server(config: str = "allow_anonymous true") -> Iterator[Server]:
         path.write_text(
             f"listener {port} {HOST}\n{user}{MOSQUITTO_LIMITS}persistence_location {directory}/\n{config}\n"
         )
-        return [_found("mosquitto"), "-c", str(path)]
+        return [program("mosquitto"), "-c", str(path)]
 
     with _running("mqtt", command) as server:
         yield server
@@ -176,8 +176,9 @@ def _search(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
 
 
-def _found(program: str) -> str:
-    path = _search(program)
+def program(name: str) -> str:
+    """Where a program is: beside our Python, where wheels put what they bring, or on the path."""
+    path = _search(name)
     if path is None:
-        raise RuntimeError(f"{program} is not installed")
+        raise RuntimeError(f"{name} is not installed")
     return path

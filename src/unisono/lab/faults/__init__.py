@@ -1,0 +1,1 @@
+"""Real processes under load, and what is done to them: kills, pauses, cut links, full disks, jumping clocks."""

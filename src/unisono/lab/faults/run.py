@@ -1,0 +1,288 @@
+"""One run: a broker, nodes, publishers and subscribers as processes, faults under load, healing, and the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unisono.lab.faults.brokers import Broker
+from unisono.lab.faults.diary import Diary, read_diary
+from unisono.lab.faults.judging import Deed, Resumed, Story
+from unisono.lab.faults.nursery import Nursery
+from unisono.lab.faults.processes import Process
+from unisono.lab.faults.proxy import Proxy
+from unisono.lab.faults.publisher import PublisherWork
+from unisono.lab.faults.subscriber import SubscriberWork
+from unisono.lab.faults.world import Fault, World
+
+READY_S = 30.0  # for everybody to be there at first
+LIVE_S = 30.0  # for everything that is owed to come, once everything is healed
+STOP_S = 10.0
+LOOK_S = 0.05
+
+
+class Result(msgspec.Struct):
+    """What came of one run."""
+
+    seed: int
+    transport: str
+    kinds: list[str]
+    published: int = 0
+    acknowledged: int = 0
+    delivered: int = 0
+    lost: int = 0
+    duplicates: int = 0
+    violations: list[str] = []
+    stuck: list[str] = []
+    resumed: list[Resumed] = []
+    heal_s: float = 0.0  # from the last healing until everything owed was there
+    seconds: float = 0.0
+    folder: str = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing was wrong."""
+        return not (self.lost or self.duplicates or self.violations or self.stuck)
+
+
+class Run:
+    """The stage of one world."""
+
+    def __init__(self, world: World, folder: Path, tell: Callable[[str], None] = lambda text: None) -> None:
+        self.world = world
+        self.folder = folder
+        self.deeds: list[Deed] = []
+        self.nursery = Nursery()
+        self.broker = Broker(self.nursery, folder, world.transport)
+        self.nodes: dict[str, Process] = {}
+        self.publishers: dict[str, Process] = {}
+        self.subscribers: dict[str, Process] = {}
+        self.proxies: dict[str, Proxy] = {}
+        self.dice = random.Random(f"choices {world.seed}")
+        self._told = tell
+        self._asked = 0
+
+    def tell(self, text: str) -> None:
+        """Write down what happens."""
+        with (self.folder / "run.log").open("a") as log:
+            log.write(f"{time.monotonic():.3f} {text}\n")
+        self._told(text)
+
+    async def carry_out(self) -> Result:
+        """Play it and judge it."""
+        began = time.monotonic()
+        world = self.world
+        result = Result(world.seed, world.transport, list(world.kinds), folder=str(self.folder))
+        (self.folder / "world.json").write_bytes(msgspec.json.format(msgspec.json.encode(world)))
+        await self.nursery.open(self.folder / "nursery.log")
+        try:
+            await self._begin()
+            await self._suffer()
+            healed_at = time.monotonic()
+            await self._settle(result)
+            result.heal_s = time.monotonic() - healed_at
+            await self._end(result)
+        finally:
+            for proxy in self.proxies.values():
+                await proxy.close()
+            await self.nursery.close()
+        self._judge(result)
+        result.seconds = time.monotonic() - began
+        (self.folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))
+        return result
+
+    def story(self) -> Story:
+        """What everybody has written down so far."""
+        return Story(
+            *({name: self._read(name) for name in crew} for crew in (self.publishers, self.subscribers))
+        )
+
+    def process(self, name: str) -> Process:
+        """The process of this name."""
+        if name == "server":
+            return self.broker.process
+        return (self.nodes | self.publishers | self.subscribers)[name]
+
+    # The beginning.
+
+    async def _begin(self) -> None:
+        world = self.world
+        await self.broker.start()
+        for fault in world.faults:
+            if fault.kind.startswith("link") and fault.target not in self.proxies:
+                self.proxies[fault.target] = Proxy(self.broker.port)
+        urls = {}
+        for name, proxy in self.proxies.items():
+            urls[name] = self.broker.url.replace(str(self.broker.port), str(await proxy.open()))
+        for i in range(1, world.nodes + 1):
+            name = f"n{i}"
+            url = urls.get(name, self.broker.url)
+            self.nodes[name] = self._module(name, "unisono", "node", "--url", url, "--name", name, "--json")
+        for name, rates in world.publishers.items():
+            work = PublisherWork(urls.get(name, self.broker.url), name, str(self._diary(name)), rates)
+            self.publishers[name] = self._module(name, "unisono.lab.faults.publisher", work)
+        for name, topics in world.subscribers.items():
+            ears = SubscriberWork(urls.get(name, self.broker.url), name, str(self._diary(name)), topics)
+            self.subscribers[name] = self._module(name, "unisono.lab.faults.subscriber", ears)
+        for node in self.nodes.values():
+            await node.start()
+        for process in (*self.subscribers.values(), *self.publishers.values()):
+            await process.start()
+        await self._until(self._is_ready, READY_S, "not everybody was ready")
+        self.tell(f"ready: {world.nodes} nodes, {len(world.topics)} topics")
+
+    def _is_ready(self) -> bool:
+        nodes = all('"ready"' in _text(node.log) for node in self.nodes.values())
+        ears = all(any(e.what == "opened" for e in self._read(name)) for name in self.subscribers)
+        return nodes and ears and not {*self.world.topics} - {ack.topic for ack in self.story().acks}
+
+    # What is done.
+
+    async def _suffer(self) -> None:
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for fault in self.world.faults:
+                group.create_task(self._do(fault, began))
+        await asyncio.sleep(self.world.after_s)
+
+    async def _do(self, fault: Fault, began: float) -> None:
+        await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
+        target = fault.target
+        if target in ("hottest", "leader", "any"):
+            target = await self._pick(target)
+        process = self.process(target)
+        if fault.kind.endswith(("kill", "pause")) and not process.is_running:
+            self.tell(f"{fault}: {target} is down already")
+            return
+        deed = Deed(fault.kind, target, time.monotonic(), how=fault.how)
+        self.deeds.append(deed)
+        self.tell(f"{fault.kind} of {target} {fault.how}")
+        await self._harm(fault, target, process)
+        deed.healed_at = time.monotonic()
+        self.tell(f"{fault.kind} of {target} is healed")
+
+    async def _harm(self, fault: Fault, target: str, process: Process) -> None:
+        action = fault.kind.partition("_")[2]
+        match action:
+            case "kill":
+                await process.kill()
+                await asyncio.sleep(fault.for_s)
+                await (self.broker.start() if target == "server" else process.start())
+            case "pause":
+                process.pause()
+                await asyncio.sleep(fault.for_s)
+                process.wake()
+            case _:
+                await self._cut(fault, self.proxies[target])
+
+    async def _cut(self, fault: Fault, proxy: Proxy) -> None:
+        match fault.kind:
+            case "link_one_way":
+                proxy.cut(fault.how)
+            case "link_reset":
+                proxy.refuse()
+            case _:
+                proxy.cut("in", "out")
+        await asyncio.sleep(fault.for_s)
+        proxy.heal()
+        if fault.how == "breaks":
+            proxy.reset()
+
+    async def _pick(self, which: str) -> str:
+        """The node that owns the hottest topic, or leads, or any."""
+        running = [name for name, node in self.nodes.items() if node.is_running]
+        overview = await self._overview() if which != "any" else {}
+        if which == "hottest":
+            owners = {row["topic"]: row["owner"] for row in overview.get("topics", ())}
+            return str(owners.get(self.world.topics[0], running[0]))
+        leaders = [row["node"] for row in overview.get("nodes", ()) if row["leader"]]
+        return leaders[0] if leaders else self.dice.choice(running)
+
+    async def _overview(self) -> dict[str, Any]:
+        """What `unisono topics` says; nothing if it cannot tell now."""
+        self._asked += 1
+        asker = self._module(f"topics{self._asked}", "unisono", "topics", "--url", self.broker.url, "--json")
+        await asker.start()
+        await asker.ended(5.0)
+        try:
+            return msgspec.json.decode(asker.log.read_bytes(), type=dict[str, Any])
+        except msgspec.DecodeError:
+            return {}
+
+    # The end.
+
+    async def _settle(self, result: Result) -> None:
+        """Everything flows again, and everything that is owed comes."""
+        for publisher in self.publishers.values():
+            publisher.ask_to_stop()
+        end = time.monotonic() + LIVE_S
+        for publisher in self.publishers.values():
+            if not await publisher.ended(max(0.0, end - time.monotonic())):
+                result.stuck.append(
+                    f"{publisher.name} still waits for acknowledgements {LIVE_S:g} s after healing"
+                )
+        if result.stuck:
+            await self._overview()  # what it says stays in the folder
+        while time.monotonic() < end and self.story().missing():  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S * 4)
+
+    async def _end(self, result: Result) -> None:
+        for name, process in (self.nodes | self.subscribers).items():
+            if not process.is_running:
+                result.stuck.append(f"{name} ended by itself with code {process.code}; see {process.log}")
+        for process in self.subscribers.values():
+            process.ask_to_stop()
+        for process in self.subscribers.values():
+            if not await process.ended(STOP_S):
+                result.stuck.append(f"{process.name} did not stop")
+        for node in self.nodes.values():
+            await node.kill()
+
+    def _judge(self, result: Result) -> None:
+        story = self.story()
+        judgement = story.judge()
+        for field in judgement.__struct_fields__:
+            setattr(result, field, getattr(judgement, field))
+        for life in story.lives:
+            if life.last.what == "ended":
+                result.stuck.append(f"{life.name} gave up: {life.last.text}")
+        if left := story.open_ids:
+            result.stuck.append(f"{len(left)} events were never acknowledged, {min(left)} among them")
+        for deed in self.deeds:
+            seconds = story.resumed(deed)
+            if seconds is not None:
+                result.resumed.append(Resumed(deed.kind, round(seconds, 3)))
+        log = Diary(self.folder / "deeds.jsonl")
+        for deed in self.deeds:
+            log.write(deed.kind, id=deed.target, text=deed.how, topic=f"{deed.at:.3f} {deed.healed_at:.3f}")
+
+    # Small things.
+
+    def _module(self, name: str, module: str, *arguments: str | msgspec.Struct) -> Process:
+        words = [a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in arguments]
+        return Process(self.nursery, name, [module, *words], self.folder)
+
+    def _diary(self, name: str) -> Path:
+        return self.folder / f"{name}.jsonl"
+
+    def _read(self, name: str) -> list[Any]:
+        return list(read_diary(self._diary(name)))
+
+    async def _until(self, condition: Callable[[], bool], within_s: float, otherwise: str) -> None:
+        try:
+            async with asyncio.timeout(within_s):
+                while not condition():  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            await self._overview()
+            raise RuntimeError(f"{otherwise} within {within_s:g} s; see {self.folder}") from None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""

@@ -120,4 +120,5 @@ def test_answers_about_one_topic_do_not_put_off_what_is_late_on_another():
             again += engine.handle(TICK, now)
     assert [effect.message.message.publication.n for effect in again] == [1, 1]  # after 1 s, and 1 s more
     engine.handle(Received("n1", sequenced("A", 1)), now)
-    assert engine.handle(TICK, now + 9) == [] and engine.next_timer() is None
+    assert engine.handle(TICK, now + 9) == []
+    assert engine.next_timer() is None

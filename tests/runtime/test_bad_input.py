@@ -1,6 +1,7 @@
 """Bad input: a named error that says what to do, and nobody else notices."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -112,8 +113,36 @@ BAD_SUBSCRIPTIONS = [
     (("a",), {"order": "none", "max_hold": 1}, "order='none' knows no gaps"),
     (("a",), {"deadline": 0.5}, "deadline=0.5: deadlines belong to deadline-causal order"),
     (("a",), {"where": "x > 1"}, "where='x > 1': content filters are not in this version yet"),
-    (("a",), {"start": "earliest"}, "start='earliest': replay needs a durable transport"),
-    (("a",), {"ack": "manual"}, "ack='manual': manual acknowledgement needs a durable transport"),
+    (("a",), {"start": "earliest"}, "start='earliest': a bus inside one process keeps no history"),
+    (("a",), {"start": {"a": 3}}, "start={'a': 3}: a bus inside one process keeps no history"),
+    (("a",), {"start": "later"}, "start='later' is none; use 'new', 'earliest', a datetime"),
+    (("a",), {"start": -1.0}, "start=-1.0 is none"),
+    (("a",), {"start": True}, "start=True is none"),
+    (("a",), {"start": {}}, "start={} is none"),
+    (("a",), {"start": {"a b": 1}}, "is no stamp: topic 'a b' has a space"),
+    (("a",), {"start": {"a": "1"}}, "is no stamp: '1' is not a number of 'a'"),
+    (("a",), {"start": datetime(2026, 1, 1)}, "has no time zone"),
+    (("a",), {"start": datetime(2026, 1, 1, tzinfo=UTC)}, "keeps no history"),
+    (("a",), {"start": "earliest", "order": "fifo"}, "order='fifo' has none; use order='total'"),
+    (("a",), {"start": "earliest", "on_gap": "tag"}, "leave out on_gap='tag'"),
+    (("a",), {"start": 7, "slow": "drop"}, "leaves nothing out; use slow='wait'"),
+    (
+        ("a",),
+        {"ack": "manual"},
+        "ack='manual' keeps a place for a durable subscriber; say which one with name=",
+    ),
+    (("a",), {"ack": "auto", "name": "desk"}, "ack='auto': a bus inside one process keeps no places"),
+    (("a",), {"ack": "often", "name": "desk"}, "ack='often' is unknown; use one of auto, manual"),
+    (("a",), {"ack": "auto", "name": "two words"}, "a durable subscriber is named like a topic"),
+    (("a",), {"ack": "auto", "name": "desk", "order": "none"}, "order='none' has none"),
+    (("a",), {"ack": "auto", "name": "desk", "on_gap": "skip"}, "leave out on_gap='skip'"),
+    (
+        ("a",),
+        {"ack": "auto", "name": "desk", "held": "share"},
+        "held='share' is unknown; use one of refuse, take",
+    ),
+    (("a",), {"held": "take"}, "held= is about the name of a durable subscriber"),
+    (("a",), {"gone": "skip"}, "gone= is about events that are kept"),
     (("a",), {"name": ""}, "name"),
     (("a",), {"name": 7}, "name"),
     (("a",), {"queue": 0}, "queue=0 is out of range; it is at least 1"),

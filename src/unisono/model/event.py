@@ -20,9 +20,10 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     _place: int = 0
     in_order: bool = True  # False: delivered although others may be told of it in another place
     missed: int = 0  # events that were lost or dropped just before this one
-    redelivered: bool = False
+    redelivered: bool = False  # True: a former session of this durable subscriber may have been handed it
     _type: Any = Any
     _data: Any = msgspec.UNSET
+    _epoch: int = 0  # in which it was sequenced, where a place is kept
 
     @property
     def topic(self) -> str:

@@ -29,7 +29,7 @@ from unisono.runtime.counts import Counts
 from unisono.runtime.exchange import Exchange
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
 from unisono.runtime.observer import Observer
-from unisono.runtime.options import check_extras, check_number, check_topics, make_options
+from unisono.runtime.options import check_extras, check_handled, check_number, check_topics, make_options
 from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt, unconfirmed
 from unisono.runtime.recorder import Recorder
 from unisono.runtime.subscription import Subscription
@@ -434,7 +434,9 @@ class Bus:
         order: none, fifo, causal, total (default), total_causal. on_gap: wait (default), tag, skip, fail;
         buffer= and max_hold= bound how much and how long tag and skip hold. type= decodes payloads. queue=,
         slow= (wait, drop, fail) and slow_timeout= say what happens when the application lags. name= must be
-        unique.
+        unique; with ack= (auto, manual) it is that of a durable subscriber, whose place is kept, and held= (refuse,
+        take) says what happens when somebody else holds it. start= is where it begins: new (default), earliest, a
+        datetime, seconds since 1970, or a stamp; gone= (fail, skip) what happens when that is not kept any more.
         """
         hub = self._opened()
         checked, made = check_topics(topics), make_options(options)
@@ -463,7 +465,10 @@ class Bus:
         Takes the options of `subscribe`; `concurrency` above 1 gives up the order of handling.
         """
         check_topics(topics)
-        make_options(options)
+        made = make_options(options)
+        if self._service.capabilities.carries_objects:
+            made.check_kept("a bus inside one process")
+        check_handled(made, concurrency)
 
         def register(function: F) -> F:
             asked = options if "type" in options else options | {"type": payload_type(function)}

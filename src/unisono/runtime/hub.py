@@ -97,6 +97,7 @@ class Hub:
         self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> LocalSubscription:
         """A subscription, not open yet."""
+        options.check_kept("a bus inside one process")
         return LocalSubscription(self, name, asked, options, recorder)
 
     def admit(self, subscription: LocalSubscription) -> None:

@@ -9,21 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from unisono.engines.durable.holder import WhenHeld
 from unisono.engines.topic_managers.settings import OnGap, SubscriberSettings
 from unisono.ens.port import Capabilities
 from unisono.model.errors import ConfigError, PayloadError, TopicError
-from unisono.model.ids import check_pattern, is_pattern, matches
+from unisono.model.ids import check_pattern, check_topic, is_pattern, matches
 from unisono.model.payloads import check_type
+from unisono.runtime.starts import NEW, Start, check_start
 
 Order: TypeAlias = Literal["none", "fifo", "causal", "total", "total_causal"]
 Slow: TypeAlias = Literal["wait", "drop", "fail"]
+Ack: TypeAlias = Literal["auto", "manual"]
+Gone: TypeAlias = Literal["fail", "skip"]
 
 THRESHOLD = 2
 _LATER = {
     "deadline": "deadlines belong to deadline-causal order, which this version does not have yet",
     "where": "content filters are not in this version yet; filter in the loop",
-    "start": "replay needs a durable transport, which this version does not have yet; use start='new'",
-    "ack": "manual acknowledgement needs a durable transport, which this version does not have yet",
 }
 
 
@@ -42,16 +44,18 @@ class Options:
     slow_timeout: float = 30.0  # seconds without any progress that slow="wait" puts up with
     deadline: float | None = None
     where: str | None = None
-    start: str = "new"
-    ack: str = "auto"
+    start: Start = NEW
+    ack: Ack | None = None  # with it, the name is that of a durable subscriber
+    held: WhenHeld = "refuse"  # what happens when somebody else holds that name
+    gone: Gone = "fail"  # what happens when events it has not had are not kept any more
 
     def __post_init__(self) -> None:
         _one_of("order", self.order, get_args(Order))
         _one_of("on_gap", self.on_gap, get_args(OnGap))
         _one_of("slow", self.slow, get_args(Slow))
-        for option, idle in (("deadline", None), ("where", None), ("start", "new"), ("ack", "auto")):
-            if getattr(self, option) != idle:
-                raise ConfigError(f"{option}={getattr(self, option)!r}: {_LATER[option]}")
+        for option, why in _LATER.items():
+            if getattr(self, option) is not None:
+                raise ConfigError(f"{option}={getattr(self, option)!r}: {why}")
         check_number("buffer", self.buffer, whole=True)
         check_number("queue", self.queue, whole=True, least=1)
         check_number("slow_timeout", self.slow_timeout)
@@ -62,7 +66,56 @@ class Options:
         if self.name is not None and (not isinstance(self.name, str) or not self.name.strip()):
             raise ConfigError("a subscription's name is a word or two, not empty")
         check_type(self.type)
+        self._check_durable()
         SubscriberSettings(self.on_gap, self.buffer, self.max_hold)  # refuses contradictions
+
+    def _check_durable(self) -> None:
+        """Refuse what a durable subscriber, or one that begins in the past, cannot have."""
+        if self.ack is not None:
+            _one_of("ack", self.ack, get_args(Ack))
+        _one_of("held", self.held, get_args(WhenHeld))
+        _one_of("gone", self.gone, get_args(Gone))
+        what = f"ack={self.ack!r}" if self.is_durable else f"start={self.start!r:.60}"
+        if not self.is_durable:
+            if self.held != "refuse":
+                raise ConfigError("held= is about the name of a durable subscriber; add name= and ack=")
+            if self.beginning == NEW and self.gone != "fail":
+                raise ConfigError("gone= is about events that are kept; add start=, or name= and ack=")
+            if self.beginning == NEW:
+                return
+        elif self.name is None:
+            raise ConfigError(f"{what} keeps a place for a durable subscriber; say which one with name=")
+        else:
+            check_durable_name(self.name)
+        if not self.is_total:
+            raise ConfigError(
+                f"{what} needs one order to go by, and order={self.order!r} has none; use order='total'"
+            )
+        if self.on_gap != "wait":
+            raise ConfigError(f"{what} delivers everything in order; leave out on_gap={self.on_gap!r}")
+        if self.slow == "drop":
+            raise ConfigError(f"{what} leaves nothing out; use slow='wait' or slow='fail'")
+
+    @property
+    def beginning(self) -> str | float | dict[str, int]:
+        """Where it begins: `new`, `earliest`, seconds since 1970, or a stamp."""
+        return check_start(self.start)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether its place is kept."""
+        return self.ack is not None
+
+    def check_kept(self, where: str) -> None:
+        """Raise ConfigError if it asks for what only a store can keep: `where` keeps nothing."""
+        if self.is_durable:
+            raise ConfigError(
+                f"ack={self.ack!r}: {where} keeps no places; durable subscribers need nodes on nats:// or redis://"
+            )
+        if self.beginning != NEW:
+            raise ConfigError(
+                f"start={self.start!r:.60}: {where} keeps no history; replay needs nodes on nats:// or redis://"
+            )
 
     def settings(self, capabilities: Capabilities) -> SubscriberSettings:
         """What the subscriber engine needs to know, on this transport."""
@@ -84,6 +137,24 @@ class Options:
     def weight(self) -> int:
         """How much it weighs against the overlap threshold: causal orders count as if shared."""
         return 1 if self.order == "total" else THRESHOLD
+
+
+def check_durable_name(name: str) -> str:
+    """Return the name of a durable subscriber, or raise ConfigError."""
+    try:
+        return check_topic(name)
+    except TopicError as error:
+        raise ConfigError(
+            f"name={name!r:.80}: a durable subscriber is named like a topic, and {str(error).split(';')[0]}"
+        ) from None
+
+
+def check_handled(options: Options, concurrency: int) -> None:
+    """Raise ConfigError if a handler cannot acknowledge as these options say."""
+    if options.ack == "manual":
+        raise ConfigError("a handler acknowledges an event by returning; use ack='auto', or subscribe()")
+    if options.is_durable and concurrency != 1:
+        raise ConfigError("a durable subscriber handles one event at a time; leave out concurrency=")
 
 
 def check_topics(topics: Iterable[str]) -> frozenset[str]:

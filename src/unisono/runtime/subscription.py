@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
 from unisono.history.record import Kind
-from unisono.model.errors import ClosedError
+from unisono.model.errors import ClosedError, ConfigError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
 from unisono.model.ids import is_pattern, matches
@@ -88,6 +88,14 @@ class Subscription(Lane, ABC):
     async def remove(self, *topics: str) -> None:
         """Do not listen to some topics or patterns any more; what waits of them is discarded."""
 
+    async def ack(self, event: Event[Any]) -> None:
+        """This event and all before it have been dealt with; returns when that is kept."""
+        self.ack_nowait(event)
+
+    def ack_nowait(self, event: Event[Any]) -> None:
+        """This event and all before it have been dealt with; that is kept in a moment."""
+        raise ConfigError(f"subscription '{self.name}' keeps no place; subscribe with name= and ack=")
+
     def wants(self, topic: str) -> bool:
         """Whether it asks for a topic, by its name or by a pattern."""
         return topic in self.asked or any(matches(pattern, topic) for pattern in self.patterns)
@@ -119,7 +127,7 @@ class Subscription(Lane, ABC):
             case Deliver(events, in_order):
                 if not in_order:
                     self.tagged += len(events)
-                self._put([self._event(e.publication, e.entries, in_order) for e in events])
+                self._put([self._event(e.publication, e.entries, in_order, e.epoch) for e in events])
             case Drop(event, reason):
                 self.received += 1
                 self._dropped(event.publication, event.entries, reason)
@@ -134,10 +142,14 @@ class Subscription(Lane, ABC):
                 self._fail(error)
 
     def _event(
-        self, publication: Publication, entries: dict[str, int] | None = None, in_order: bool = True
+        self,
+        publication: Publication,
+        entries: dict[str, int] | None = None,
+        in_order: bool = True,
+        epoch: int = 0,
     ) -> Event[Any]:
         stamp = entries if self.options.is_total else None
-        return Event(publication, stamp, 0, in_order, _type=self.options.type)
+        return Event(publication, stamp, 0, in_order, _type=self.options.type, _epoch=epoch)
 
     # Recording.
 

@@ -63,6 +63,11 @@ class Holder:
         self.watched: Place | None = None  # as somebody else held it when we first saw it
         self.watch_until = 0.0
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether it has let go of the place, or lost it."""
+        return self.stage == "ended"
+
     # The contract.
 
     def handle(self, input: Input, now: float) -> list[Effect]:

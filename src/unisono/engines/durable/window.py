@@ -52,6 +52,10 @@ class Window:
         for topic, floor in floors.items():
             self.clock.setdefault(topic, floor)
 
+    def pass_over(self, topic: str, number: int) -> None:
+        """Everything up to this number is not kept any more: nobody will be handed it."""
+        self.clock[topic] = max(number, self.clock.get(topic, 0))
+
     def give(self, topic: str, number: int, epoch: int) -> bool:
         """Hand out the next event; returns whether it may have been handed out before."""
         assert self.room > 0, "more than was granted"
@@ -71,7 +75,7 @@ class Window:
             (topic, number), (count, epoch) = next(iter(self._pending.items()))
             del self._pending[topic, number]
             self.acknowledged = count
-            self.clock[topic] = number
+            self.clock[topic] = max(number, self.clock.get(topic, 0))
             self.epoch = max(self.epoch, epoch)
 
     def ask(self) -> Keep:

@@ -16,6 +16,7 @@ from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
+from unisono.ens.store import Keeping
 from unisono.model.durability import Durability, check_durability, suffices
 from unisono.model.errors import (
     ConfigError,
@@ -31,6 +32,7 @@ from unisono.model.release import SPEAKS, strange
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
+from unisono.runtime.remote.durable import DurableSubscription
 from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.subscription import RemoteSubscription
@@ -338,20 +340,31 @@ class Client:
         self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> RemoteSubscription:
         """A subscription, not open yet."""
-        return RemoteSubscription(self, name, asked, options, recorder)
+        if not self._keeps:
+            options.check_kept("this transport has no store that nodes share, and")
+        kind = DurableSubscription if options.is_durable else RemoteSubscription
+        return kind(self, name, asked, options, recorder)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether the nodes may keep anything that outlives them."""
+        return isinstance(self.service, Keeping) and self.service.store().shared
 
     def admit(self, subscription: RemoteSubscription) -> None:
         """Take in a subscription."""
-        if subscription.name in self.subscriptions:
+        if subscription.key in self.subscriptions:
             raise ConfigError(
                 f"a subscription named '{subscription.name}' is already open; choose another name"
             )
-        self.subscriptions[subscription.name] = subscription
+        self.subscriptions[subscription.key] = subscription
 
     def dismiss(self, subscription: RemoteSubscription) -> None:
         """A subscription has ended."""
-        if self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
+        if self.subscriptions.get(subscription.key) is subscription:
+            del self.subscriptions[subscription.key]
+
+    async def make_view(self, name: str, asked: frozenset[str]) -> None:
+        """Make the common order of these topics permanent."""
 
     def is_held(self, topic: str) -> bool:
         """Whether anybody may hold a topic: from here nobody can tell."""

@@ -100,6 +100,8 @@ class Places:
     def _fault(self, wish: Claim | Save) -> Placed | None:
         """Why a request cannot be carried out, whatever is stored."""
         name = wish.name if isinstance(wish, Claim) else wish.place.name
+        if not self._store.shared:
+            return Placed(name, None, "the nodes share no store, and keep nothing that outlives them")
         try:
             check_key(PREFIX + name)
         except ConfigError as error:

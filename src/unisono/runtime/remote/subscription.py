@@ -14,12 +14,13 @@ from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
-from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
+from unisono.model.errors import ClosedError, ConfigError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.frames import EpochNotice, Heartbeat, Repair, Stamped
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.wire import Note, decode_notes, events_on
+from unisono.runtime.starts import NEW
 from unisono.runtime.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class RemoteSubscription(Subscription):
         self, client: Client, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> None:
         super().__init__(client, name, asked, options, recorder)
+        self.key = name  # what its client knows it by
         self._client = client
         self._behind: dict[
             str, tuple[int, int]
@@ -100,25 +102,31 @@ class RemoteSubscription(Subscription):
         self._client.admit(self)
         self._opened = True
         try:
-            if self.options.order == "none":
-                await self._listen(self.asked)
-                self._hold_named()
-                return
-            self._member = Paced(
-                self._client.address("sub"),
-                SubscriberSettings(
-                    self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True
-                ),
-                lambda: self._lags,
-                self._repaired,
-                weight=self.options.weight,
-                join_s=JOIN_S,
-            )
-            self._host = self._client.host(self._member.name, self._member, self._carry_out)
-            await self._change(Change(tuple(sorted(self.asked))))
+            await self._begin()
         except BaseException:
             await self.close()
             raise
+
+    async def _begin(self) -> None:
+        if self.options.order == "none":
+            await self._listen(self.asked)
+            self._hold_named()
+            return
+        self._check_start()
+        self._member = Paced(
+            self._client.address("sub"),
+            SubscriberSettings(self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True),
+            lambda: self._lags,
+            self._repaired,
+            weight=self.options.weight,
+            join_s=JOIN_S,
+        )
+        self._host = self._client.host(self._member.name, self._member, self._carry_out)
+        await self._change(Change(tuple(sorted(self.asked))))
+
+    def _check_start(self) -> None:
+        if self.options.beginning != NEW:
+            raise ConfigError("nodes cannot replay yet; use start='new'")
 
     async def close(self) -> None:
         """Stop listening; events not yet taken are discarded."""

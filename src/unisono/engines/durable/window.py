@@ -30,6 +30,7 @@ class Window:
         self.size = self._size_min = size_min
         self._limit = unacknowledged_max
         self._asked = place.handed  # the mark that was asked for last
+        self._saved = place.handed  # the mark that is saved
         self._given_then = self.given
         self._pending: dict[tuple[str, int], tuple[int, int]] = {}  # topic, number -> which event, its epoch
 
@@ -40,8 +41,13 @@ class Window:
 
     @property
     def is_low(self) -> bool:
-        """Whether it is time to ask for more."""
-        return self.granted - self.given < self.size // 2
+        """Whether it is time to ask for more, and nothing was asked for that is not saved yet."""
+        return self.granted - self.given < self.size // 2 and not self.is_asking
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether what was asked for last is not saved yet."""
+        return self._saved != self._asked
 
     def begin(self, epoch: int, clock: dict[str, int]) -> None:
         """The place begins here: nothing was handed out yet."""
@@ -81,7 +87,7 @@ class Window:
     def ask(self) -> Keep:
         """What is to be saved now; nothing beyond its mark is handed out from here on."""
         used, self._given_then = self.given - self._given_then, self.given
-        self.size = min(SIZE_MAX, max(self._size_min, 4 * used))
+        self.size = min(SIZE_MAX, max(self._size_min, self.size // 2, 4 * used))
         self._asked = max(self.given + self.size, self.seen)
         self.granted = min(self.granted, self._asked)
         return Keep(self.epoch, dict(self.clock), self.acknowledged, self._asked)
@@ -93,4 +99,5 @@ class Window:
 
     def grant(self, place: Place) -> None:
         """A place has been saved."""
+        self._saved = place.handed
         self.granted = max(self.given, min(place.handed, self._asked))

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from unisono.engines.durable.holder import Holder
-from unisono.engines.durable.window import SIZE_MIN, Window
+from unisono.engines.durable.window import SIZE_MIN, UNACKNOWLEDGED_MAX, Window
 from unisono.engines.effects import Admit, Effect, Fail, Hold, Lose
 from unisono.engines.inputs import Keep
 from unisono.history.record import Kind
@@ -64,7 +64,7 @@ class DurableSubscription(RemoteSubscription):
 
     async def _begin(self) -> None:
         place = await self._claim()
-        self._window = Window(place)
+        self._window = Window(place, UNACKNOWLEDGED_MAX)
         await self._client.make_view(self.name, self.asked)
         self._place_epoch = 0 if self._client.control is None else self._client.control.epoch
         await super()._begin()
@@ -147,6 +147,8 @@ class DurableSubscription(RemoteSubscription):
                 if self._place is not None:
                     self._window.grant(place)
                 self._place = place
+                if self._window.is_low:
+                    self._save()
             case Fail(error):
                 self._empty()
                 self._fail(error)
@@ -255,7 +257,7 @@ class DurableSubscription(RemoteSubscription):
             raise self._error
         if self._closed:
             return False
-        if self._window.granted <= self._window.given:
+        if self._window.is_low:
             self._save()
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)

@@ -48,6 +48,7 @@ class Places:
 
     def __init__(self, store: Store, answer: Callable[[Input], None], settings: NodeSettings) -> None:
         self.troubles = 0
+        self.tended = 0  # requests
         self.refused = 0  # requests that were not taken because there were too many
         self._store = store
         self._answer = answer
@@ -64,6 +65,7 @@ class Places:
         if len(self._tasks) >= TENDED_MAX or self._clients[client] >= CLIENT_TENDED_MAX:
             self.refused += 1  # it will be asked again
             return True
+        self.tended += 1
         task = asyncio.get_running_loop().create_task(self._tend(effect))
         self._tasks[task] = client
         self._clients[client] += 1

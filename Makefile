@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help hostile setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help durability hostile setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -51,6 +51,9 @@ pipeline-growth: setup  ## how long the pipeline takes after a journal has grown
 
 hostile: setup   ## a million frames of a hostile client, with credentials, against a node and honest clients
 	@UNISONO_HOSTILE_FRAMES=1000000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_hostile_clients.py -k hundred
+
+durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes
+	@$(BIN)/python -m pytest -n 2 -m durability tests/remote
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

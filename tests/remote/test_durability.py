@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 from load_kit import under_load
 from remote_kit import QUICK, connect, nodes, run, take
+from zombie_kit import sealed_under_load
 
 from unisono import ConfigError, UnconfirmedError
 from unisono.ens.registry import open_service
@@ -118,6 +119,19 @@ def test_a_redis_that_is_killed_has_everything_it_confirmed(fsync):
     with redis_server("--appendfsync", fsync) as server:
         kept = run(published_and_killed(server, server.url))
     assert sum(b"orders" in record for record in kept) >= 201
+
+
+def test_redis_itself_refuses_what_a_sealed_writer_appends(redis_broker):
+    async def scenario():
+        for n in range(3):
+            url = f"{redis_broker.url}?prefix=zombie{n}:"
+            confirmed, counted, behind = await sealed_under_load(url, "n1", seconds=0.1)
+            assert confirmed == list(range(1, len(confirmed) + 1))
+            assert counted == list(range(1, len(counted) + 1))
+            assert len(counted) >= len(confirmed)
+            assert behind == 0
+
+    run(scenario())
 
 
 def test_lanes_in_memory_are_gone_with_the_server_and_everybody_says_so():

@@ -25,6 +25,7 @@ class LocalLane:
 
     records: deque[tuple[int, bytes]] = field(default_factory=deque)
     tail: int = 0
+    epoch: int = 0  # of the last seal
 
 
 @dataclass(eq=False, slots=True)
@@ -78,6 +79,11 @@ class LocalStore:
         return False
 
     @property
+    def fences(self) -> bool:
+        """It knows the epoch of the last seal."""
+        return True
+
+    @property
     def durability(self) -> Durability:
         """Everything ends with this process."""
         return "none"
@@ -123,7 +129,9 @@ class LocalStore:
         """Forget a record."""
         self._opened().records.pop(check_key(key), None)
 
-    def append(self, lane: str, record: bytes, expected: int | None = None) -> asyncio.Future[int | None]:
+    def append(
+        self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
+    ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane."""
         shelf = self._opened()
         check_key(lane)
@@ -134,7 +142,9 @@ class LocalStore:
         kept = shelf.lanes.get(lane)
         if kept is None:
             kept = shelf.lanes[lane] = LocalLane()
-        if expected is None or expected == kept.tail:
+        if expected is None:
+            kept.epoch = max(kept.epoch, epoch)
+        if expected is None or (expected == kept.tail and epoch >= kept.epoch):
             kept.tail += 1
             kept.records.append((kept.tail, record))
             stored.set_result(kept.tail)

@@ -121,7 +121,10 @@ async def ensure_stream(
     if info is None:
         try:
             made = await ask(service, f"STREAM.CREATE.{stream}", name=stream, subjects=[subject], **config)
-            return made.get("config", {}), True
+            is_new = not msgspec.convert(
+                made["state"], State
+            ).last_seq  # else it was there, and not seen in time
+            return made.get("config", {}), is_new
         except RefusedError as error:
             if error.code != STREAM_IN_USE:  # else somebody was quicker
                 raise ConnectionError(f"{service.url} gives no stream '{stream}': {error}") from error

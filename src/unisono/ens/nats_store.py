@@ -26,6 +26,7 @@ from unisono.model.durability import Durability, check_durability
 from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
+STALE_S = 0.5
 REPLICAS = 3  # so that one may be lost
 LEVEL = "unisono-durability"  # where a bucket says what is chosen for the lanes
 STREAM_NAME_MAX = 200
@@ -51,6 +52,11 @@ class NatsStore:
     def shared(self) -> bool:
         """At the server."""
         return True
+
+    @property
+    def fences(self) -> bool:
+        """JetStream compares sequences only: many appends under way and a check of the epoch do not go together."""
+        return False
 
     async def open(self) -> None:
         """Make the bucket if it is missing."""
@@ -178,7 +184,9 @@ class NatsStore:
 
     # Lanes.
 
-    def append(self, lane: str, record: bytes, expected: int | None = None) -> asyncio.Future[int | None]:
+    def append(
+        self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
+    ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane, if it ends where it is expected to."""
         stream = self._stream(lane)
         check_bytes(record, self._service.options.frame_max)
@@ -194,10 +202,13 @@ class NatsStore:
         stream = self._stream(lane)
         check_number("the sequence", after)
         check_limit(limit)
-        for _ in range(READ_ATTEMPTS):
+        for attempt in range(1, READ_ATTEMPTS + 1):
             found = await state_of(self._service, stream)
             state = found or State()
             if state.last_seq < self._tails.get(lane, 0) or (found is None and stream in self._used):
+                if self.durability == "replicated" and attempt < READ_ATTEMPTS:
+                    await asyncio.sleep(STALE_S)  # a leader that was just deposed may not know yet
+                    continue
                 raise self._forgotten(stream, lane)
             self._tails[lane] = state.last_seq
             first = max(after + 1, state.first_seq)

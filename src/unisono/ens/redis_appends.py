@@ -16,11 +16,12 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """A record, its lane, and what the lane must end with."""
+    """A record, its lane, what the lane must end with, and the epoch of its writer."""
 
     lane: str
     record: bytes
     expected: int | None
+    epoch: int
     stored: asyncio.Future[int | None]
 
 
@@ -44,7 +45,7 @@ class Appends:
             self._service.on_link.append(self._link)
             self._sender = asyncio.create_task(self._run(), name=f"{self._service.url} appends")
 
-    def put(self, lane: str, record: bytes, expected: int | None) -> asyncio.Future[int | None]:
+    def put(self, lane: str, record: bytes, expected: int | None, epoch: int) -> asyncio.Future[int | None]:
         """Send when it is its turn; raises BackPressureError when too many wait."""
         if self._closed or self._sender is None:
             raise ClosedError(
@@ -56,7 +57,7 @@ class Appends:
                 f"{len(self._queue)} records wait for {self._service.url}; await those before, "
                 "or raise the URL options outbox= and outbox_bytes="
             )
-        entry = Entry(lane, record, expected, asyncio.get_running_loop().create_future())
+        entry = Entry(lane, record, expected, epoch, asyncio.get_running_loop().create_future())
         if self._service.is_up.is_set():
             self._queue.append(entry)
             self._bytes += len(record)

@@ -17,16 +17,18 @@ return new
 """Change a record. Keys: records, the last revision. Arguments: name, value, revision, channel. The revision, or 0."""
 
 APPEND = """
-local lanes = #KEYS - 1
-local tails, changed, given, failed = {}, {}, {}, nil
+local lanes = #KEYS - 2
+local tails, fences, changed, sealed, given, failed = {}, {}, {}, {}, {}, nil
 for lane = 1, lanes do
   tails[lane] = tonumber(redis.call('HGET', KEYS[1], ARGV[lane]) or '0')
+  fences[lane] = tonumber(redis.call('HGET', KEYS[2], ARGV[lane]) or '0')
 end
-for i = lanes + 1, #ARGV, 3 do
-  local lane = tonumber(ARGV[i])
-  if ARGV[i + 1] == '' or tonumber(ARGV[i + 1]) == tails[lane] then
+for i = lanes + 1, #ARGV, 4 do
+  local lane, epoch = tonumber(ARGV[i]), tonumber(ARGV[i + 2])
+  local is_seal = ARGV[i + 1] == ''
+  if is_seal or (tonumber(ARGV[i + 1]) == tails[lane] and epoch >= fences[lane]) then
     local id = string.format('%.0f-0', tails[lane] + 1)
-    local reply = redis.pcall('XADD', KEYS[lane + 1], id, 'r', ARGV[i + 2])
+    local reply = redis.pcall('XADD', KEYS[lane + 2], id, 'r', ARGV[i + 3])
     if type(reply) == 'table' and reply.err then
       failed = reply
       break
@@ -34,6 +36,10 @@ for i = lanes + 1, #ARGV, 3 do
     tails[lane] = tails[lane] + 1
     changed[lane] = true
     given[#given + 1] = tails[lane]
+    if is_seal and epoch > fences[lane] then
+      fences[lane] = epoch
+      sealed[lane] = true
+    end
   else
     given[#given + 1] = 0
   end
@@ -41,10 +47,14 @@ end
 for lane in pairs(changed) do
   redis.call('HSET', KEYS[1], ARGV[lane], string.format('%.0f', tails[lane]))
 end
+for lane in pairs(sealed) do
+  redis.call('HSET', KEYS[2], ARGV[lane], string.format('%.0f', fences[lane]))
+end
 return failed or given
 """
-"""Append to lanes. Keys: the tails, a stream for each lane. Arguments: the lanes' names, then for each record the
-number of its lane, what is expected or nothing, and the record. The sequence of each record, or 0."""
+"""Append to lanes. Keys: the tails, the epochs of the last seals, a stream for each lane. Arguments: the lanes' names,
+then for each record the number of its lane, what is expected or nothing, the epoch of its writer, and the record. What
+expects nothing is a seal: it ends every lower epoch in its lane. The sequence of each record, or 0."""
 
 READ = """
 local tail = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')

@@ -1,7 +1,7 @@
 """A store on Redis: records in a hash, a stream for each lane, changed by scripts.
 
 Of the prefix `u:` these are the keys: `u:/records` with `<revision>:<value>` by name, `u:/revision`, `u:/tails` with the
-last sequence by lane, `u:/lane/<lane>` whose entries are `<sequence>-0`, and `u:/life`, which tells whether Redis has
+last sequence by lane, `u:/fences` with the epoch of the last seal by lane, `u:/lane/<lane>` whose entries are `<sequence>-0`, and `u:/life`, which tells whether Redis has
 forgotten everything. Changes of records are published on the channel `u-changed`; after an outage they are looked up.
 
 Redis 6.2 or newer. What it remembers after a restart is up to its settings (`appendonly yes`).
@@ -41,6 +41,7 @@ class RedisStore:
         self._records = f"{prefix}/records"
         self._revision = f"{prefix}/revision"
         self._tails = f"{prefix}/tails"
+        self._fences = f"{prefix}/fences"
         self._life_key = f"{prefix}/life"
         self._lane_prefix = f"{prefix}/lane/"
         self._channel = f"{prefix.removesuffix(':')}-changed"
@@ -55,6 +56,11 @@ class RedisStore:
     @property
     def shared(self) -> bool:
         """At the server."""
+        return True
+
+    @property
+    def fences(self) -> bool:
+        """Its script knows the epoch of the last seal."""
         return True
 
     async def open(self) -> None:
@@ -132,21 +138,24 @@ class RedisStore:
 
     # Lanes.
 
-    def append(self, lane: str, record: bytes, expected: int | None = None) -> asyncio.Future[int | None]:
+    def append(
+        self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
+    ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane, if it ends where it is expected to."""
         check_key(lane)
         check_bytes(record, self._service.options.frame_max)
         if expected is not None:
             check_number("the expected sequence", expected)
-        return self._appends.put(lane, record, expected)
+        return self._appends.put(lane, record, expected, check_number("the epoch", epoch))
 
     async def _append(self, batch: list[Entry]) -> list[int | None]:
         lanes = {lane: n for n, lane in enumerate(dict.fromkeys(entry.lane for entry in batch), 1)}
-        arguments: list[Any] = [self._tails, *(self._lane_prefix + lane for lane in lanes), *lanes]
+        keys = [self._tails, self._fences, *(self._lane_prefix + lane for lane in lanes)]
+        arguments: list[Any] = [*lanes]
         for entry in batch:
             expected = "" if entry.expected is None else entry.expected
-            arguments += (lanes[entry.lane], expected, entry.record)
-        given = await self._command("EVAL", APPEND, 1 + len(lanes), *arguments)
+            arguments += (lanes[entry.lane], expected, entry.epoch, entry.record)
+        given = await self._command("EVAL", APPEND, len(keys), *keys, *arguments)
         return [sequence or None for sequence in given]
 
     async def read(
@@ -202,6 +211,7 @@ class RedisStore:
             async with redis.pipeline(transaction=True) as pipeline:
                 pipeline.delete(self._lane_prefix + lane)
                 pipeline.hdel(self._tails, lane)
+                pipeline.hdel(self._fences, lane)
                 await pipeline.execute()
 
         await self._ask(both)

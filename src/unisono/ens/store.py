@@ -7,7 +7,8 @@ Appends are pipelined: they take effect in the order of the calls, without one w
 that a lane ends at 7 may append three records at once and expect 7, 8 and 9. If the first is refused, so are the
 others, with one exception that a reader of lanes must know: somebody else's record may land just in front of the
 first one (a seal, say, at 8). Then the first is refused, and the second, which expects 8, is stored at 9, behind the
-seal. So what is stored behind a seal does not count, and a record says by itself which one it follows.
+seal. So what is stored behind a seal does not count, and a record says by itself which one it follows. (A store that
+`fences` refuses it as well: it knows the epoch of the last seal.)
 
 `unisono.testing.store_contract` is the suite every store passes.
 """
@@ -48,6 +49,11 @@ class Store(Protocol):
         ...
 
     @property
+    def fences(self) -> bool:
+        """Whether it refuses by itself what a sealed writer appends; if not, readers have to ignore it."""
+        ...
+
+    @property
     def durability(self) -> Durability:
         """What its lanes survive; known when it is open."""
         ...
@@ -76,9 +82,13 @@ class Store(Protocol):
         """Forget a record; harmless if there is none. Watches are not told."""
         ...
 
-    def append(self, lane: str, record: bytes, expected: int | None = None) -> asyncio.Future[int | None]:
+    def append(
+        self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
+    ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane if its last sequence is `expected`, or anyway.
 
+        `epoch` is the writer's. Where `fences`, a record that is appended anyway (a seal) ends all lower epochs in
+        its lane: whatever expects something and is of a lower one is refused.
         The result is the record's sequence, or None: refused, and not stored.
         """
         ...

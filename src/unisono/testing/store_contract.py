@@ -226,6 +226,24 @@ class StoreContract:
 
         self._run(scenario)
 
+    def test_where_seals_are_fences_nothing_of_a_lower_epoch_is_stored_behind_one(self) -> None:
+        async def scenario(world: _World) -> None:
+            writer, successor, lane = await world.store(), await world.store(), world.name()
+            assert await writer.append(lane, b"event 1", 0, 1) == 1
+            assert await successor.append(lane, b"seal", None, 2) == 2
+            late = [writer.append(lane, b"event %d" % (n + 1), n, 1) for n in (1, 2, 3)]
+            assert await asyncio.gather(*late) == ([None] * 3 if writer.fences else [None, 3, 4])
+            tail = (await successor.read(lane))[1]
+            late_seal = await successor.append(lane, b"seal", None, 1)  # which opens nothing again
+            assert late_seal == tail + 1
+            assert await writer.append(lane, b"event 4", tail + 1, 1) == (None if writer.fences else tail + 2)
+            tail = (await successor.read(lane))[1]
+            assert await successor.append(lane, b"event 1", tail, 2) == tail + 1
+            await successor.drop(lane)
+            assert await successor.append(lane, b"event 1", 0, 1) == 1
+
+        self._run(scenario)
+
     def test_two_writers_of_a_lane_never_share_a_sequence(self) -> None:
         async def scenario(world: _World) -> None:
             one, other, lane = await world.store(), await world.store(), world.name()

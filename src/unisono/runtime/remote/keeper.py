@@ -128,7 +128,7 @@ class Keeper:
 
     def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
         try:
-            stored = self._store.append(lane, data, expected)
+            stored = self._store.append(lane, data, expected, record.epoch)
         except TROUBLES as error:
             self._trouble(error)
             return

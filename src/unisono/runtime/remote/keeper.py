@@ -44,6 +44,7 @@ class Keeper:
         self._answer = answer
         self._watch: Watch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: dict[Read, bool] = {}  # under way -> whether it was asked for again since
 
     async def open(self, first: Control) -> Control:
         """Find the control record, or be the first to write one."""
@@ -99,8 +100,8 @@ class Keeper:
         match effect:
             case Append(lane, record, expected):
                 self._append(lane, record, expected)
-            case Read(lane, after, limit):
-                self._begin(self._read(lane, after, limit))
+            case Read():
+                self._want(effect)
             case Decide(control):
                 self._begin(self._decide(control))
             case Look():
@@ -144,8 +145,26 @@ class Keeper:
         else:
             self._trouble(error)  # stored or not: the writer will look for itself
 
-    async def _read(self, lane: str, after: int, limit: int | None) -> None:
-        kept, end = await self._store.read(lane, after, limit)
+    def _want(self, read: Read) -> None:
+        """Read a lane, once at a time: whoever waits for it asks again, and a long lane takes longer than that."""
+        if read in self._reading:
+            self._reading[read] = True
+        else:
+            self._reading[read] = False
+            self._begin(self._read_while_wanted(read))
+
+    async def _read_while_wanted(self, read: Read) -> None:
+        try:
+            await self._read(read)
+            while self._reading[read]:  # what was read may be older than the last question
+                self._reading[read] = False
+                await self._read(read)
+        finally:
+            del self._reading[read]
+
+    async def _read(self, read: Read) -> None:
+        lane, after = read.lane, read.after
+        kept, end = await self._store.read(lane, after, read.limit)
         records: list[LaneRecord] = []
         for sequence, data in kept:
             try:

@@ -26,6 +26,7 @@ class Deed(msgspec.Struct):
     at: float
     healed_at: float = 0.0
     how: str = ""
+    topics: tuple[str, ...] = ()  # that it concerns
 
 
 class Resumed(msgspec.Struct, frozen=True):
@@ -110,13 +111,13 @@ class Story:
         return sum(len(life.missing(self.acknowledged)) for life in self.lives)
 
     def resumed(self, deed: Deed) -> float | None:
-        """How long after it every topic had an acknowledged event that was published after it; None: not yet."""
+        """How long after it every topic it concerns had an acknowledged event that was published after it."""
         first: dict[str, float] = {}
         for ack in self.acks:
             if self.published[ack.id].at > deed.at:
                 first[ack.topic] = min(ack.at, first.get(ack.topic, ack.at))
-        topics = {entry.topic for entry in self.published.values()}
-        return max(first.values()) - deed.at if first.keys() == topics else None
+        times = [first[topic] for topic in deed.topics if topic in first]
+        return max(times) - deed.at if len(times) == len(deed.topics) and times else None
 
     def judge(self) -> Judgement:
         """Count, and let the judges decide."""

@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
-from unisono.lab.faults.brokers import Broker
-from unisono.lab.faults.diary import Diary, read_diary
+from unisono.lab.faults.brokers import Broker, Cluster
+from unisono.lab.faults.clocks import Clock
+from unisono.lab.faults.diary import read_diary
 from unisono.lab.faults.judging import Deed, Resumed, Story
 from unisono.lab.faults.nursery import Nursery
 from unisono.lab.faults.processes import Process
 from unisono.lab.faults.proxy import Proxy
 from unisono.lab.faults.publisher import PublisherWork
 from unisono.lab.faults.subscriber import SubscriberWork
-from unisono.lab.faults.world import Fault, World
+from unisono.lab.faults.world import NODES_MAY, Fault, World
 
 READY_S = 30.0  # for everybody to be there at first
 LIVE_S = 30.0  # for everything that is owed to come, once everything is healed
@@ -59,12 +60,16 @@ class Run:
         self.folder = folder
         self.deeds: list[Deed] = []
         self.nursery = Nursery()
-        self.broker = Broker(self.nursery, folder, world.transport)
+        self.dice = random.Random(f"choices {world.seed}")
+        in_cluster = any(kind.startswith("cluster") for kind in world.kinds)
+        self.broker: Broker | Cluster = (
+            Cluster(folder, self.dice) if in_cluster else Broker(self.nursery, folder, world.transport)
+        )
         self.nodes: dict[str, Process] = {}
         self.publishers: dict[str, Process] = {}
         self.subscribers: dict[str, Process] = {}
         self.proxies: dict[str, Proxy] = {}
-        self.dice = random.Random(f"choices {world.seed}")
+        self.clocks: dict[str, Clock] = {}
         self._told = tell
         self._asked = 0
 
@@ -91,6 +96,7 @@ class Run:
         finally:
             for proxy in self.proxies.values():
                 await proxy.close()
+            await self.broker.close()
             await self.nursery.close()
         self._judge(result)
         result.seconds = time.monotonic() - began
@@ -105,7 +111,7 @@ class Run:
 
     def process(self, name: str) -> Process:
         """The process of this name."""
-        if name == "server":
+        if name == "server" and isinstance(self.broker, Broker):
             return self.broker.process
         return (self.nodes | self.publishers | self.subscribers)[name]
 
@@ -113,13 +119,7 @@ class Run:
 
     async def _begin(self) -> None:
         world = self.world
-        await self.broker.start()
-        for fault in world.faults:
-            if fault.kind.startswith("link") and fault.target not in self.proxies:
-                self.proxies[fault.target] = Proxy(self.broker.port)
-        urls = {}
-        for name, proxy in self.proxies.items():
-            urls[name] = self.broker.url.replace(str(self.broker.port), str(await proxy.open()))
+        urls = await self._lay_links()
         for i in range(1, world.nodes + 1):
             name = f"n{i}"
             url = urls.get(name, self.broker.url)
@@ -136,6 +136,21 @@ class Run:
             await process.start()
         await self._until(self._is_ready, READY_S, "not everybody was ready")
         self.tell(f"ready: {world.nodes} nodes, {len(world.topics)} topics")
+
+    async def _lay_links(self) -> dict[str, str]:
+        """Start the broker, and put a proxy where a link will be cut; returns who goes through one."""
+        broker, urls = self.broker, {}
+        for fault in self.world.faults:
+            if fault.kind == "disk_full" and isinstance(broker, Broker):
+                broker.make_small(fault.how)
+            if fault.kind == "clock_jump":
+                self.clocks[fault.target] = Clock(self.folder / f"{fault.target}.clock")
+        await broker.start()
+        for name in dict.fromkeys(f.target for f in self.world.faults if f.kind.startswith("link")):
+            assert isinstance(broker, Broker)
+            proxy = self.proxies[name] = Proxy(broker.port)
+            urls[name] = broker.url.replace(str(broker.port), str(await proxy.open()))
+        return urls
 
     def _is_ready(self) -> bool:
         nodes = all('"ready"' in _text(node.log) for node in self.nodes.values())
@@ -154,32 +169,57 @@ class Run:
     async def _do(self, fault: Fault, began: float) -> None:
         await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
         target = fault.target
-        if target in ("hottest", "leader", "any"):
+        if target in NODES_MAY:
             target = await self._pick(target)
-        process = self.process(target)
-        if fault.kind.endswith(("kill", "pause")) and not process.is_running:
+        if fault.kind.startswith("cluster"):
+            target = await self._pick_server(fault.kind)
+        elif fault.kind.endswith(("kill", "pause")) and not self.process(target).is_running:
             self.tell(f"{fault}: {target} is down already")
             return
-        deed = Deed(fault.kind, target, time.monotonic(), how=fault.how)
+        topics = await self._owned(target) if target in self.nodes else self.world.topics
+        deed = Deed(fault.kind, target, time.monotonic(), how=fault.how, topics=topics)
         self.deeds.append(deed)
         self.tell(f"{fault.kind} of {target} {fault.how}")
-        await self._harm(fault, target, process)
+        await self._harm(fault, target)
         deed.healed_at = time.monotonic()
         self.tell(f"{fault.kind} of {target} is healed")
 
-    async def _harm(self, fault: Fault, target: str, process: Process) -> None:
-        action = fault.kind.partition("_")[2]
-        match action:
-            case "kill":
-                await process.kill()
+    async def _harm(self, fault: Fault, target: str) -> None:
+        broker, (role, _, action) = self.broker, fault.kind.partition("_")
+        match role, action:
+            case "cluster", _:
+                assert isinstance(broker, Cluster)
+                await broker.kill(target)
                 await asyncio.sleep(fault.for_s)
-                await (self.broker.start() if target == "server" else process.start())
-            case "pause":
-                process.pause()
+                await broker.revive(target)
+            case "disk", _:
+                assert isinstance(broker, Broker)
+                broker.fill(fault.how)
                 await asyncio.sleep(fault.for_s)
-                process.wake()
+                await broker.make_room(fault.how)
+            case "clock", _:
+                await self._jump(fault, target)
+            case _, "kill":
+                await self.process(target).kill()
+                await asyncio.sleep(fault.for_s)
+                await (broker.start() if target == "server" else self.process(target).start())
+            case _, "pause":
+                self.process(target).pause()
+                await asyncio.sleep(fault.for_s)
+                self.process(target).wake()
             case _:
                 await self._cut(fault, self.proxies[target])
+
+    async def _jump(self, fault: Fault, target: str) -> None:
+        """The clock of a process is set, and set right again; it may have been restarted meanwhile."""
+        process = self.process(target)
+        self.clocks[target].jump("+" if fault.how.startswith("forward") else "-")
+        await asyncio.sleep(fault.for_s / 2)
+        if fault.how.endswith("restarted"):
+            await process.kill()
+            await process.start()
+        await asyncio.sleep(fault.for_s / 2)
+        self.clocks[target].jump("")
 
     async def _cut(self, fault: Fault, proxy: Proxy) -> None:
         match fault.kind:
@@ -203,6 +243,16 @@ class Run:
             return str(owners.get(self.world.topics[0], running[0]))
         leaders = [row["node"] for row in overview.get("nodes", ()) if row["leader"]]
         return leaders[0] if leaders else self.dice.choice(running)
+
+    async def _owned(self, node: str) -> tuple[str, ...]:
+        """What a node sequences now."""
+        rows = (await self._overview()).get("topics", ())
+        return tuple(row["topic"] for row in rows if row["owner"] == node)
+
+    async def _pick_server(self, kind: str) -> str:
+        """A server of the cluster: any, or the one that leads the lane of the hottest topic."""
+        assert isinstance(self.broker, Cluster)
+        return await self.broker.pick(await self._pick("hottest") if kind == "cluster_leader_kill" else None)
 
     async def _overview(self) -> dict[str, Any]:
         """What `unisono topics` says; nothing if it cannot tell now."""
@@ -256,17 +306,16 @@ class Run:
             result.stuck.append(f"{len(left)} events were never acknowledged, {min(left)} among them")
         for deed in self.deeds:
             seconds = story.resumed(deed)
-            if seconds is not None:
+            if seconds is not None and deed.topics:
                 result.resumed.append(Resumed(deed.kind, round(seconds, 3)))
-        log = Diary(self.folder / "deeds.jsonl")
-        for deed in self.deeds:
-            log.write(deed.kind, id=deed.target, text=deed.how, topic=f"{deed.at:.3f} {deed.healed_at:.3f}")
+        (self.folder / "deeds.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.deeds)))
 
     # Small things.
 
     def _module(self, name: str, module: str, *arguments: str | msgspec.Struct) -> Process:
         words = [a if isinstance(a, str) else msgspec.json.encode(a).decode() for a in arguments]
-        return Process(self.nursery, name, [module, *words], self.folder)
+        env = self.clocks[name].env if name in self.clocks else {}
+        return Process(self.nursery, name, [module, *words], self.folder, env=env)
 
     def _diary(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"

@@ -22,7 +22,11 @@ KINDS = (
     "link_one_way",
     "link_reset",
 )
-TRANSPORTS = {"nats": KINDS, "redis": KINDS}
+SPECIAL = ("disk_full", "clock_jump", "cluster_kill", "cluster_leader_kill")
+"""Kinds that need a world of their own, and go together with the simple ones only."""
+
+SIMPLE = tuple(kind for kind in KINDS if not kind.startswith(("server", "link")))
+TRANSPORTS = {"nats": (*KINDS, *SPECIAL), "redis": (*KINDS, "clock_jump")}
 
 NODES_MAY = ("hottest", "leader", "any")
 
@@ -59,9 +63,12 @@ class World(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(fault.kind for fault in self.faults))
 
 
-def draw(seed: int, transport: str = "nats", kind: str | None = None) -> World:
-    """The world of a seed; the first fault's kind follows from the seed, so that few seeds cover all kinds."""
-    kinds = TRANSPORTS[transport]
+def draw(seed: int, transport: str = "nats", kind: str | None = None, left: tuple[str, ...] = ()) -> World:
+    """The world of a seed; the first fault's kind follows from the seed, so that few seeds cover all kinds.
+
+    `left` are the kinds that are possible here, if not all are.
+    """
+    kinds = left or TRANSPORTS[transport]
     dice = random.Random(f"{transport} {seed}")
     topics = tuple(f"t{i}" for i in range(1, dice.randint(5, 8) + 1))
     nodes = dice.randint(2, 3)
@@ -78,10 +85,11 @@ def draw(seed: int, transport: str = "nats", kind: str | None = None) -> World:
     people = {"publisher": tuple(publishers), "subscriber": tuple(subscribers)}
     at_s = dice.uniform(0.5, 1.5)
     faults = [_fault(dice, first, at_s, nodes, people)]
-    for _ in range(dice.randint(0, 2)):
+    for _ in range(dice.randint(0, 3)):
         # Now and then before the one before is over.
-        at_s = max(0.3, faults[-1].at_s + dice.uniform(0.2, 1.2) * faults[-1].for_s + dice.uniform(0, 1.5))
-        faults.append(_fault(dice, dice.choice(kinds), at_s, nodes, people))
+        at_s = faults[-1].at_s + dice.uniform(0.2, 1.2) * faults[-1].for_s + dice.uniform(0, 1.5)
+        more = dice.choice(KINDS if first in KINDS else SIMPLE)
+        faults.append(_fault(dice, more, at_s, nodes, people))
     after_s = dice.uniform(2.0, 3.5)
     return World(seed, transport, nodes, publishers, subscribers, topics, tuple(faults), after_s)
 
@@ -95,11 +103,20 @@ def _fault(
 ) -> Fault:
     role, _, action = kind.partition("_")
     how = ""
+    if role == "clock":
+        role = dice.choice(("node", "publisher", "subscriber"))
+        how = dice.choice(("forward", "back")) + dice.choice(("", " restarted"))
+    if role == "disk":
+        how = dice.choice(("disk", "limit"))
     if role == "link":
         role = dice.choice(("node", "publisher", "subscriber"))
         how = dice.choice(("in", "out")) if action == "one_way" else dice.choice(("stays", "breaks"))
     if role == "node":
-        target = dice.choice(NODES_MAY) if action in ("kill", "pause") else f"n{dice.randint(1, nodes)}"
+        target = (
+            dice.choice((*NODES_MAY, "hottest"))
+            if action in ("kill", "pause")
+            else f"n{dice.randint(1, nodes)}"
+        )
     elif role in people:
         target = dice.choice(people[role])
     else:
@@ -111,6 +128,8 @@ def _lengths(role: str, action: str) -> tuple[float, float]:
     match role, action:
         case "server", "kill":
             return 0.1, 1.0
+        case "disk", _:
+            return 1.0, 4.0
         case "node", "pause":
             return 2.5, 5.0  # longer than nodes wait before they suspect
         case _, "kill":

@@ -248,6 +248,7 @@ class Client:
                 self._refuse(reason)
                 return
             self.world = told.world
+            self.newest_life = max(self.newest_life, told.latest + 1)  # our clock may have been set back
         self.speaks = told.speaks
         if told.world != self.world:
             self._end(

@@ -21,6 +21,7 @@ from unisono.runtime.remote.chest import MARK, Chest
 
 KEY = "control"
 WORLD = "world"
+LIVES = "life"  # by node: when its last life began
 EVERYTHING = 2**53 - 1  # behind every record
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
@@ -56,6 +57,15 @@ class Keeper:
         self.control = await self.look()
         await self.check(self.control)
         return self.control
+
+    async def new_life(self, node: str, wish: int) -> int:
+        """A life of a node that is later than all it has had, whatever clocks say."""
+        key = f"{LIVES}.{node}"
+        while True:
+            revision, last = await self._store.look(key) or (0, b"")
+            life = max(wish, int.from_bytes(last) + 1)
+            if await self._store.decide(key, life.to_bytes(8), revision) is not None:
+                return life
 
     async def check(self, control: Control) -> None:
         """ForgottenError if a lane is gone in which the control record's epoch was written down."""

@@ -43,13 +43,14 @@ from unisono.runtime.remote.wire import (
     CONTROL,
     DESCRIBE,
     Beat,
+    Told,
     between_nodes,
     check_word,
     decode_beat,
     decode_packets,
     decode_replan,
     encode,
-    encode_told,
+    for_clients,
     inbox_of,
     inbox_of_all,
     source_of,
@@ -57,6 +58,7 @@ from unisono.runtime.remote.wire import (
 )
 
 RECORD_ROOM = 4096  # of a frame, for what a record says beside the event and its stamp
+LIFE_AHEAD_NS = 10 * 365 * 86400 * 10**9
 NODES_MAX = 4096  # names of nodes that are remembered
 TROUBLE_MAX = 500  # characters of a reason
 
@@ -103,10 +105,8 @@ class Node:
         self._serving = asyncio.Event()
         self._nodes = {self.name}  # names that are known to be nodes
         self._door = Door(service.capabilities.frame_bytes_max)
-        self._told_of = (
-            (0, 0),
-            b"",
-        )  # the control record as clients are told it; its version, and who speaks what
+        self._told_of = (0, b"")  # the version of a control record, and what clients are told of it
+        self._latest = 0  # the latest life of a client that was heard of, here or at another node
         self._speaks = {self.name: SPEAKS}  # the release that each node speaks
         self.durability: Durability = "none"  # what the store offers
         self._published = 0  # the version of the control record that clients were told last
@@ -123,6 +123,7 @@ class Node:
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
             control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
+            self.life = await self._keeper.new_life(self.name, self.life)
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
             )
@@ -277,6 +278,8 @@ class Node:
             self._nodes.add(source)
         self.observer.arrived(packets)
         size = len(frame) // max(1, len(packets))
+        if not is_node:
+            self._note_life(max((packet.life for packet in packets), default=0))
         for packet in packets:
             reason = None if is_node else self._door.refusal(source, packet.message, self._nodes)
             if reason is None:
@@ -284,6 +287,11 @@ class Node:
             else:
                 self._reject(topic, reason)
         self._note_serving()
+
+    def _note_life(self, life: int) -> None:
+        """Somebody has begun a life; no clock is wrong by years."""
+        if self._latest < life < time.time_ns() + LIFE_AHEAD_NS:
+            self._latest = life
 
     def _transmit(self, to: str, packet: Packet) -> None:
         is_node = to in self._nodes
@@ -324,6 +332,7 @@ class Node:
         else:
             if len(self._speaks) < NODES_MAX:
                 self._speaks[beat.node] = beat.speaks
+            self._note_life(beat.latest)
             self._beats.heard(beat.node, asyncio.get_running_loop().time())
 
     def _linked(self, is_up: bool) -> None:
@@ -380,10 +389,10 @@ class Node:
     def _told(self, control: Control) -> bytes:
         """What clients are told of the control record."""
         speaks = min(self._speaks.get(node, SPEAKS) for node in control.live)
-        if self._told_of[0] != (control.version, speaks):
-            told = encode_told(self._keeper.world, control, self.durability, speaks)
-            self._told_of = ((control.version, speaks), told)
-        return self._told_of[1]
+        if self._told_of[0] != control.version:
+            self._told_of = (control.version, for_clients(control))
+        record = self._told_of[1]
+        return encode(Told(self._keeper.world, record, self.durability, speaks, OLDEST, self._latest))
 
     # Signs of life.
 
@@ -393,7 +402,8 @@ class Node:
             control = self.control
             version = 0 if control is None else control.version
             trouble = self._keeper.trouble[:TROUBLE_MAX]
-            beat = Beat(self.name, self.life, self._keeper.world, version, SPEAKS, OLDEST, trouble)
+            world = self._keeper.world
+            beat = Beat(self.name, self.life, world, version, SPEAKS, OLDEST, trouble, self._latest)
             self._post.publish(BEATS, encode(beat))
             if control is not None:
                 for suspect in self._beats.suspects(control.live, loop.time()):

@@ -28,7 +28,6 @@ from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
 from unisono.model.errors import ConfigError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.model.ids import check_topic
-from unisono.model.release import OLDEST, SPEAKS
 
 CONTROL = "ctl"
 BEATS = "beat"
@@ -55,6 +54,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     speaks: int = 1  # its release of what is said; see `unisono.model.release`
     oldest: int = 1  # the oldest that it works beside
     trouble: str = ""  # why it cannot store anything now
+    latest: int = 0  # the latest life of a client that was heard of
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
@@ -65,6 +65,9 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     durability: str = ""  # what stored means here; "": a node that does not say
     speaks: int = 1  # the oldest release that a node here speaks
     oldest: int = 1  # the oldest that a client may speak
+    latest: int = (
+        0  # the latest life of a client that was heard of: a new one begins later, whatever its clock says
+    )
 
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
@@ -185,10 +188,9 @@ def decode_replan(data: bytes) -> Replan:
     return decode_versioned(data, _replans, FRAME_BYTES_MAX, "a wish")
 
 
-def encode_told(world: int, control: Control, durability: str = "", speaks: int = SPEAKS) -> bytes:
-    """The bytes that tell clients of a control record; what nodes mean to make of it is not for them."""
-    record = encode_control(replace(control, intent=None))
-    return encode(Told(world, record, durability, speaks, OLDEST))
+def for_clients(control: Control) -> bytes:
+    """A control record without what nodes mean to make of it, which is not for clients."""
+    return encode_control(replace(control, intent=None))
 
 
 def decode_told(data: bytes) -> tuple[Told, Control]:

@@ -24,14 +24,8 @@ ARROWS: dict[str, set[str]] = {
     "runtime": {"engines", "ens", "history", "journal", "model", "observability"},
     "sim": {"engines", "history", "journal", "model"},
     "pipeline": {"journal", "history", "model", "lab", "engines"},
-    "lab": {
-        "sim",
-        "testing",
-        "engines",
-        "history",
-        "model",
-        "unisono",
-    },  # lab/faults talks to the public face
+    # lab/faults starts servers, and talks to the public face
+    "lab": {"sim", "testing", "engines", "history", "model", "server", "unisono"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
     "cli": {
         "pipeline",

@@ -53,7 +53,7 @@ hostile: setup   ## a million frames of a hostile client, with credentials, agai
 	@UNISONO_HOSTILE_FRAMES=1000000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_hostile_clients.py -k hundred
 
 durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes
-	@$(BIN)/python -m pytest -n 2 -m durability tests/remote
+	@$(BIN)/python -m pytest -n 2 -m durability tests/remote tests/server
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

@@ -1,7 +1,7 @@
 """What stored means: the level is chosen once, told to clients, and kept when a server is killed."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 from load_kit import under_load
@@ -12,6 +12,7 @@ from unisono import ConfigError, UnconfirmedError
 from unisono.ens.registry import open_service
 from unisono.model.errors import ForgottenError
 from unisono.runtime.remote.node import Node
+from unisono.server import BundledServer, ServerSettings
 from unisono.testing.servers import nats_server, redis_server
 
 
@@ -161,5 +162,38 @@ def test_lanes_in_memory_survive_nodes(nats_url):
     async def scenario():
         async with under_load(nats_url, "n1", "n2") as [first, _]:
             await first.close()
+
+    run(scenario())
+
+
+def test_a_full_disk_is_named_costs_nothing_and_is_over_when_there_is_room(tmp_path):
+    async def scenario():
+        settings = ServerSettings(data=tmp_path, max_store=4 * 1024 * 1024)
+        async with (
+            BundledServer(settings) as server,
+            nodes(server.url, "n1") as [node],
+            connect(server.url, "p", publish_timeout=1.5) as bus,
+            bus.subscribe("orders") as events,
+        ):
+            js = node.service.client.jetstream()
+            await js.add_stream(name="ballast", subjects=["ballast"])
+            for _ in range(30):
+                await js.publish("ballast", bytes(100_000))
+            sent = 0
+            with pytest.raises(
+                UnconfirmedError, match="node 'n1' says: .*out of memory or disk; raise its limits"
+            ):
+                while sent < 200:
+                    await bus.publish("orders", f"{sent}".ljust(20_000), id=f"e{sent}")
+                    sent += 1
+            assert 10 < sent < 200
+            await js.delete_stream("ballast")
+            async with asyncio.timeout(20):
+                receipt = None
+                while receipt is None:
+                    with suppress(UnconfirmedError):
+                        receipt = await bus.publish("orders", f"{sent}".ljust(20_000), id=f"e{sent}")
+            heard = await take(events, sent + 1)
+            assert [event.id for event in heard] == [f"e{n}" for n in range(sent + 1)]
 
     run(scenario())

@@ -11,6 +11,7 @@ from unisono.model.errors import ServerError
 from unisono.server import BundledCluster, BundledServer, ServerSettings
 
 
+@pytest.mark.durability
 @in_a_loop
 async def test_three_servers_keep_a_stream_and_one_may_be_killed(tmp_path):
     async with BundledCluster(ServerSettings(data=tmp_path)) as cluster:

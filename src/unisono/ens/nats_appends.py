@@ -1,7 +1,8 @@
 """Messages to JetStream, one after the other without waiting; the answers come back to an inbox of our own.
 
-Each message has a number, which is the last word of the subject that its answer is sent to. So many may be under way
-as the server keeps in memory (WINDOW); the others wait here. An answer is a sequence, or a refusal.
+Each message has a number, which is the last word of the subject that its answer is sent to. As many may be under way as
+the server answers in good time (it may force each one to disk), at most as it keeps in memory (WINDOW); the others wait
+here. An answer is a sequence, or a refusal.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from unisono.model.errors import (
 )
 
 WINDOW = 4096  # the server itself takes 10,000 for a stream
+WINDOW_FIRST, WINDOW_LEAST = 256, 16
+SLOW_S = 0.5  # an answer that took longer halves the window, any other makes it larger by one
 YIELD_EVERY = 128
 
 Stored: TypeAlias = "asyncio.Future[int | None]"
@@ -73,6 +76,8 @@ class Appends:
         self._room = asyncio.Event()
         self._under_way: dict[int, _Sent] = {}
         self._number = 0
+        self._window = WINDOW_FIRST
+        self._halved_at = 0  # the number of the last message before the window was halved
         self._outages = 0
         self._heard_at = 0.0
         self._inbox = ""
@@ -148,7 +153,7 @@ class Appends:
         count = 0
         while True:
             while self._queue:
-                if len(self._under_way) >= WINDOW:
+                if len(self._under_way) >= self._window:
                     self._room.clear()
                     await self._room.wait()
                     continue
@@ -200,8 +205,11 @@ class Appends:
     # Answers, and none.
 
     async def _heard(self, message: Msg) -> None:
-        sent = self._under_way.pop(int(message.subject[len(self._inbox) :]), None)
+        number = int(message.subject[len(self._inbox) :])
+        sent = self._under_way.pop(number, None)
         self._heard_at = asyncio.get_running_loop().time()
+        if sent is not None:
+            self._adapt(number, self._heard_at - sent.at)
         self._room.set()
         if sent is None or sent.letter.stored.done():
             return
@@ -219,6 +227,14 @@ class Appends:
             _fail(letter, BackPressureError(f"{self._service.url} did not store a record: {answer.error}"))
         else:
             _fail(letter, ConnectionError(f"{self._service.url} did not store a record: {answer.error}"))
+
+    def _adapt(self, number: int, took_s: float) -> None:
+        """Keep so many under way that answers come soon; one burst that is too large counts once."""
+        if took_s <= SLOW_S:
+            self._window = min(self._window + 1, WINDOW)
+        elif number > self._halved_at:
+            self._window = max(self._window // 2, WINDOW_LEAST)
+            self._halved_at = self._number
 
     def _link(self, is_up: bool) -> None:
         if not is_up:

@@ -1,6 +1,6 @@
 """How fast a store is: `python -m unisono.testing.store_speed [URL ...]`.
 
-Without URLs it starts a NATS and a Redis server. Records of 100 bytes are appended to one lane, each expected right
+Without URLs it starts NATS servers, alone and three together, and Redis servers. Records of 100 bytes are appended to one lane, each expected right
 behind the one before, without waiting in between; then the lane is read at once. Client and server share the machine.
 """
 
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 from unisono.ens.registry import open_service
 from unisono.ens.store import Store, open_store
-from unisono.testing.servers import nats_server, redis_server
+from unisono.server import BundledCluster, BundledServer, ServerSettings
+from unisono.testing.servers import redis_server
 
 RECORD = bytes(100)
 RECORDS = 100_000
@@ -60,19 +63,36 @@ async def _decisions(store: Store) -> float:
     return (time.perf_counter() - start) / DECISIONS * 1000
 
 
-def main(urls: list[str]) -> None:
-    """Print a line for each URL."""
-    with ExitStack() as stack:
-        if not urls:
-            nats = stack.enter_context(nats_server(jetstream=True)).url
-            redis = stack.enter_context(redis_server()).url
-            urls = ["memory://", nats, f"{nats}?durability=memory&prefix=m.", redis]
-        for url in urls:
-            appends, reads, decision_ms = asyncio.run(measure(url))
+async def run(urls: list[str]) -> None:
+    """Print a line for each URL, or for each store that we start ourselves."""
+    async with AsyncExitStack() as stack:
+        for what, url in [(url, url) for url in urls] or await _started(stack):
+            appends, reads, decision_ms = await measure(url)
             print(
-                f"{appends:10,.0f} appends/s {reads:10,.0f} records read/s {decision_ms:6.2f} ms to decide  {url}"
+                f"{appends:10,.0f} appends/s {reads:10,.0f} records read/s {decision_ms:6.2f} ms to decide  {what}"
             )
 
 
+async def _started(stack: AsyncExitStack) -> list[tuple[str, str]]:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="unisono-")))
+    nats = await stack.enter_async_context(BundledServer(ServerSettings(data=folder / "one")))
+    always = await stack.enter_async_context(
+        BundledServer(ServerSettings(data=folder / "always", sync="always"))
+    )
+    three = await stack.enter_async_context(BundledCluster(ServerSettings(data=folder / "three")))
+    redis = stack.enter_context(redis_server()).url
+    second = stack.enter_context(redis_server("--appendfsync", "everysec")).url
+    return [
+        ("memory://", "memory://"),
+        ("nats, memory", f"{nats.url}?durability=memory&prefix=m.&bucket=m"),
+        ("nats, disk, synced every second", f"{nats.url}?durability=disk"),
+        ("nats, disk, synced always", f"{always.url}?durability=disk"),
+        ("nats, replicated on 3 servers", f"{three.url}?durability=replicated"),
+        ("nats, disk on one of 3 servers", f"{three.url}?durability=disk&prefix=d.&bucket=d"),
+        ("redis, disk, synced every second", second),
+        ("redis, disk, synced always", redis),
+    ]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    asyncio.run(run(sys.argv[1:]))

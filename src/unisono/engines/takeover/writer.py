@@ -20,7 +20,7 @@ from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord
 
 Written: TypeAlias = EventRecord | JoinRecord
 
-PATIENCE_MAX = 16
+PATIENCE_MAX = 8
 
 
 class LaneWriter:

@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "pipeline": {"journal", "history", "model", "lab", "engines"},
     # lab/faults starts servers, and talks to the public face
     "lab": {"sim", "testing", "engines", "history", "model", "server", "unisono"},
-    "testing": {"sim", "engines", "ens", "history", "model", "runtime"},
+    "testing": {"sim", "engines", "ens", "history", "model", "runtime", "server"},
     "cli": {
         "pipeline",
         "journal",

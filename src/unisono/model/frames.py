@@ -301,6 +301,32 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):
     patterns: tuple[str, ...] = ()
 
 
+class Recall(msgspec.Struct, frozen=True, array_like=True, tag="recall"):
+    """A subscriber to any node: tell me the past of these topics and patterns, up to where epoch `until` begins.
+
+    It is the same question, with the same answer, whoever is asked and however often.
+    """
+
+    subscriber: str
+    names: tuple[str, ...]
+    until: int
+    epoch: int = -1  # go on here; -1: find out where to begin
+    index: int = 0  # how many events of that epoch have been looked at
+    clock: Entries = {}  # what is behind me already; empty: nothing is
+    since: float = 0.0  # begin with the first event published at this time or later; 0: with the first of all
+
+
+class Recalled(msgspec.Struct, frozen=True, array_like=True, tag="recalled"):
+    """The answer: some events in the order of the log, and where to go on."""
+
+    asked: tuple[int, int]  # the epoch and the index of the question
+    events: tuple[Stamped, ...]
+    epoch: int
+    index: int
+    floors: Entries | None = None  # where it begins: the numbers before the first event of each topic
+    done: bool = False  # the epoch that was named begins here
+
+
 class Routed(msgspec.Struct, frozen=True, array_like=True, tag="routed"):
     """To a node, for the manager of a topic that lives there."""
 
@@ -323,6 +349,8 @@ Message: TypeAlias = (
     | Replan
     | Refused
     | Report
+    | Recall
+    | Recalled
     | Routed
     | Claim
     | Save

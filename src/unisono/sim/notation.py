@@ -101,6 +101,13 @@ def show_message(message: Message) -> str:
             return f"{node} is prepared for epoch {epoch}"
         case frames.Replan():
             return show_replan(message)
+        case frames.Recall(subscriber, names, until, epoch, index):
+            return f"recall {_list(names)} for {subscriber} from {index} of epoch {epoch} up to {until}"
+        case frames.Recalled(asked, events, epoch, index, floors, done):
+            found = "; ".join(show_event(event) for event in events) or "nothing"
+            begins = "" if floors is None else f", begins {show_entries(floors)}"
+            end = ", done" if done else ""
+            return f"recalled from {asked[1]} of {asked[0]} to {index} of {epoch}{begins}{end}: {found}"
         case frames.Refused(reason, topics):
             return f"refused {_list(topics)}: {reason}"
     raise TypeError(f"{type(message).__name__} is no message")

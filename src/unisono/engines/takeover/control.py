@@ -46,6 +46,11 @@ class Control:
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     intent: Intent | None = None  # while sealing
     decider: str = ""
+    retained: bool = False  # whether the lanes are kept as a history
+
+    def threshold(self, asked: int) -> int:
+        """How many must hold two topics for them to be ordered together: a history counts as one of them."""
+        return 1 if self.retained else asked
 
     @property
     def live(self) -> tuple[str, ...]:
@@ -136,11 +141,14 @@ class Control:
         return self.marks[lane].older - 1 if lane in self.marks else 0
 
 
-def first_control(plan: Plan, owner: Mapping[str, str], nodes: Sequence[str]) -> Control:
+def first_control(
+    plan: Plan, owner: Mapping[str, str], nodes: Sequence[str], *, retained: bool = False
+) -> Control:
     """The record of a system nobody has used yet; it may have no topics at all."""
     nodes = tuple(sorted(nodes))
     lanes = _lanes(owner, nodes)
-    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, lanes, begins=dict.fromkeys(lanes, 1))
+    begins = dict.fromkeys(lanes, 1)
+    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, lanes, begins=begins, retained=retained)
 
 
 def _lanes(owner: Mapping[str, str], live: Sequence[str]) -> tuple[str, ...]:

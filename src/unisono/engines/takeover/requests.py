@@ -115,12 +115,15 @@ class Requests:
         settings = self.settings
         if held.subscriber != asks and not trusted:
             return f"'{asks}' cannot ask for '{held.subscriber}'"
-        if len(held.topics) > settings.patterns_max:
-            return f"{len(held.topics)} patterns are over the limit of {settings.patterns_max}"
+        if (count := sum(map(is_pattern, held.topics))) > settings.patterns_max:
+            return f"{count} patterns are over the limit of {settings.patterns_max}"
+        if len(held.topics) - count > settings.subscriber_topics_max:
+            limit = settings.subscriber_topics_max
+            return f"{len(held.topics) - count} topics are over the limit of {limit} for one subscriber"
         known = control.patterns.keys() | self.patterns.keys()
         if held.subscriber not in known and len(known) >= settings.holders_max:
             return f"there are no more than {settings.holders_max} subscribers with patterns"
-        if not 1 <= held.weight <= WEIGHT_MAX or not all(map(is_pattern, held.topics)):
+        if not 1 <= held.weight <= WEIGHT_MAX:
             return "that is not a registration of patterns"
         try:
             for pattern in held.topics:

@@ -54,6 +54,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     patterns: tuple[Registration, ...] = ()
     begins: dict[str, _Count] = {}
     marks: dict[str, tuple[_Count, _Count]] = {}
+    retained: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -97,6 +98,7 @@ def encode_control(control: Control) -> bytes:
         decider=control.decider,
         patterns=tuple(control.patterns[name] for name in sorted(control.patterns)),
         begins=dict(control.begins),
+        retained=control.retained,
         marks={lane: (mark.older, mark.newer) for lane, mark in control.marks.items()},
     )
     return bytes([VERSION]) + _encoder.encode(wire)
@@ -152,6 +154,7 @@ def _unpack(wire: _Control) -> Control:
         decider=wire.decider,
         patterns={held.subscriber: held for held in wire.patterns},
         begins=wire.begins,
+        retained=wire.retained,
         marks={lane: Mark(*mark) for lane, mark in wire.marks.items()},
     )
 

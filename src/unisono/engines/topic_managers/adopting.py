@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import msgspec
+
 from unisono.engines.effects import Decide, Effect, Look, Read, Send, Truncate
 from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control
@@ -77,7 +79,7 @@ class Adopting(Hosting):
         if self.adopting is not None and self._is_fresh(answer):
             self.adopting[answer.lane] = (answer.records, answer.tail)
             effects += self._adopt_if_read(now)
-        return effects
+        return effects + self.chronicler.read_back(answer, now)
 
     def _is_fresh(self, answer: ReadBack) -> bool:
         """Whether a lane was read after our epoch began in it; an answer to an older question tells too little."""
@@ -140,7 +142,8 @@ class Adopting(Hosting):
         assert self.control is not None
         if self.finisher is None:
             kept = self.settings.lane_records_kept
-            self.finisher = Finisher(self.control, self.manager_settings.threshold, kept)
+            threshold = self.control.threshold(self.manager_settings.threshold)
+            self.finisher = Finisher(self.control, threshold, kept)
         self.finish_at = now + self.settings.retry_s
         return self.finisher.pending()
 
@@ -261,7 +264,9 @@ class Adopting(Hosting):
         self, topic: str, control: Control, numbers: dict[str, int], start: EpochRecord | None
     ) -> TopicManager:
         """The manager of a topic at the beginning of an epoch; `start` is the part that concerns it."""
-        manager = TopicManager(topic, control.plan, self.manager_settings, numbers)
+        threshold = control.threshold(self.manager_settings.threshold)
+        settings = msgspec.structs.replace(self.manager_settings, threshold=threshold)
+        manager = TopicManager(topic, control.plan, settings, numbers)
         if start is not None:
             manager.register_all(start.registrations)
             for sequenced in start.seen:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from unisono.engines.chronicle import Chronicler
 from unisono.engines.effects import Announce, Effect, Look, Reject, Send
 from unisono.engines.inputs import Received
 from unisono.engines.takeover.control import Control
@@ -61,6 +62,7 @@ class Hosting:
         self.managers: dict[str, TopicManager] = {}
         self.writer: LaneWriter | None = None
         self.emitter = Emitter(managers, 0)
+        self.chronicler = Chronicler()
         self.notices: dict[int, EpochNotice] = {}
         self.planner_of: str | None = None  # who asked us to prepare
         self.frozen_until: float | None = None
@@ -169,7 +171,7 @@ class Hosting:
     def _routed(self, routed: Routed, now: float) -> list[Effect]:
         message = routed.message
         if isinstance(message, Nack):
-            return self._repair(message)
+            return self._repair(message, now)
         epoch = epoch_of(message)
         if epoch is not None and epoch != self.epoch:
             return []
@@ -261,13 +263,18 @@ class Hosting:
                 effects += self._reach(effect, now)
         return effects
 
-    def _repair(self, nack: Nack) -> list[Effect]:
+    def _repair(self, nack: Nack, now: float) -> list[Effect]:
         if nack.topic not in self.managers:
             return []
         epochs = tuple(self.notices[epoch] for epoch in sorted(self.notices) if epoch > nack.epoch)
         if len(nack.numbers) > REPAIRS_MAX:
             nack = msgspec.structs.replace(nack, numbers=nack.numbers[:REPAIRS_MAX])
-        return [Send(nack.subscriber, self.emitter.repair(nack, epochs))]
+        repair = self.emitter.repair(nack, epochs)
+        if not repair.gone or not self.chronicler.is_kept:
+            return [Send(nack.subscriber, repair)]
+        deeper = Nack(nack.topic, nack.subscriber, repair.gone)
+        repair = msgspec.structs.replace(repair, gone=())
+        return [Send(nack.subscriber, repair), *self.chronicler.mend(deeper, now)]
 
     def _retire(self, now: float) -> None:
         """Serve no epoch: forget everything that is not stored."""

@@ -17,14 +17,28 @@ from collections import deque
 from collections.abc import Hashable
 
 from unisono.engines.effects import Admit, Confirm, Effect, Fail, Ignore, Listen, Send
-from unisono.engines.inputs import Change, Controlled, Input, Lost, Received, Tick
+from unisono.engines.inputs import Change, Controlled, Input, Lost, Notified, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.patterns import split
 from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.moving import MovingSubscriber
+from unisono.engines.topic_managers.recalling import Recalling, Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.errors import LeaseError, QuotaError
-from unisono.model.frames import Join, Joined, Nack, Refused, Registration, Replan, Report, Routed
+from unisono.model.frames import (
+    Heartbeat,
+    Join,
+    Joined,
+    Nack,
+    Recalled,
+    Refused,
+    Registration,
+    Repair,
+    Replan,
+    Report,
+    Routed,
+    Stamped,
+)
 
 TRIES_APART_MAX = 16  # repeated joins come further and further apart, up to so many times join_s
 
@@ -40,7 +54,9 @@ class Member:
         weight: int = 1,
         join_s: float = 0.5,
         report_s: float = 3.0,
+        start: Start | None = None,
     ) -> None:
+        """`start`: begin in the past, with what is wanted first."""
         self.name = name
         self.weight = weight
         self.join_s = join_s  # how long a join may take before it is sent again
@@ -62,6 +78,8 @@ class Member:
         self.asks = 0
         self.notice_at: float | None = None  # when to ask again for a notice
         self.notices = 0
+        self.recalling = None if start is None else Recalling(name, start, join_s)  # until the past is told
+        self.told: frozenset[str] = frozenset()  # topics that are owed from somewhere in the past on
 
     # The contract.
 
@@ -78,6 +96,13 @@ class Member:
                 effects = self._refuse(reason)
             case Controlled(control):
                 effects = self._controlled(control, now)
+            case Received(_, Recalled() as answer):
+                effects = self._recalled(answer, now)
+            case Notified((Stamped() | Heartbeat()) as note) if self.recalling is not None:
+                self.recalling.note(note)
+                effects = []
+            case Received(source, Repair(topic, _, _, _, epochs)) if self.recalling is not None:
+                effects = self._inner(Received(source, Repair(topic, (), (), 0, epochs)), now)
             case Lost():
                 effects = (self._send_join(now) if self.new else []) + self._ask(now)
             case Tick():
@@ -90,7 +115,8 @@ class Member:
         """When something is to be sent again, or the subscriber wants to be called."""
         if self.inner.failed:
             return None
-        times = (self.inner.next_timer(), self.retry_at, self.report_at, self.ask_at, self.notice_at)
+        past = None if self.recalling is None else self.recalling.ask_at
+        times = (self.inner.next_timer(), self.retry_at, self.report_at, self.ask_at, self.notice_at, past)
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> list[Effect]:
@@ -106,6 +132,9 @@ class Member:
             effects += self._ask(now)
         if self.notice_at is not None and self.notice_at <= now:
             effects += self._ask_for_notices(now)
+        past = self.recalling
+        if past is not None and past.ask_at is not None and past.ask_at <= now:
+            effects += self._recall(now)
         return effects
 
     # Joining and leaving.
@@ -117,6 +146,8 @@ class Member:
         now: float,
     ) -> list[Effect]:
         effects: list[Effect] = []
+        if self.recalling is not None and not self.patterns:
+            return self._hope((*add[0], *add[1]), now)  # it counts from the beginning of an epoch on
         if remove[1]:
             effects += self._drop(remove[1], now)
         effects += self._leave(remove[0], now)
@@ -209,6 +240,35 @@ class Member:
         self.inner.failed = True
         return [Fail(QuotaError(f"subscription '{self.name}': {reason}"))]
 
+    # The past.
+
+    def _recall(self, now: float) -> list[Effect]:
+        """Ask for more of the past, unless that would be too much."""
+        assert self.recalling is not None
+        if self.has_enough():
+            self.recalling.pause(now)
+            return []
+        return self.recalling.ask(self.control, now)
+
+    def has_enough(self) -> bool:
+        """Whether the application should not be told more for the moment."""
+        return False
+
+    def _recalled(self, answer: Recalled, now: float) -> list[Effect]:
+        recalling = self.recalling
+        if recalling is None or answer.asked != (recalling.epoch, recalling.index):
+            return []
+        effects = recalling.take(answer)
+        if any(isinstance(effect, Fail) for effect in effects):
+            self.inner.failed = True
+            return effects
+        if not recalling.is_done:
+            return effects + self._recall(now)
+        self.recalling = None
+        for note in recalling.noted():
+            effects += self._inner(Notified(note), now)
+        return effects
+
     # Patterns.
 
     def _hope(self, patterns: tuple[str, ...], now: float) -> list[Effect]:
@@ -259,7 +319,7 @@ class Member:
         self.later.extend([lost] if lost else [])
         return effects + self._reroute(self.inner.settle(now)) + self._join_next(now)
 
-    def _count(self, control: Control) -> list[Effect]:
+    def _count(self, control: Control, now: float) -> list[Effect]:
         """See which patterns count in the epoch of an active control record."""
         held = control.patterns.get(self.name)
         if held is None and self.inner.patterns and control.epoch > max(self.inner.patterns.values()):
@@ -277,6 +337,10 @@ class Member:
             self.inner.count(pattern, control.epoch)
         self.new = frozenset(self.inner.joining)
         self.retry_at = self.retry_at if self.new else None
+        if fresh and self.recalling is not None and self.recalling.until is None:
+            self.recalling.counts(tuple(sorted(self.patterns)), control)
+            self.told = self.recalling.topics
+            return [Confirm(fresh), *self._recall(now)]
         return [Confirm(fresh)] if fresh else []
 
     def _ask_for_notices(self, now: float) -> list[Effect]:
@@ -306,7 +370,7 @@ class Member:
         self.active = control.epoch
         effects: list[Effect] = []
         if self.patterns:
-            effects += self._count(control)
+            effects += self._count(control, now)
             if self.inner.failed:
                 return effects
             self.inner.epochs.hear_of(control.epoch)
@@ -337,6 +401,10 @@ class Member:
         return [routed for effect in effects if (routed := self._route(effect)) is not None]
 
     def _route(self, effect: Effect) -> Effect | None:
+        if isinstance(effect, Admit) and self.told:
+            fresh = {topic: floor for topic, floor in effect.floors.items() if topic not in self.told}
+            self.told = self.told.difference(effect.floors)
+            return Admit(fresh) if fresh else None
         if not isinstance(effect, Send) or not isinstance(effect.message, Nack):
             return effect
         topic = topic_of(effect.to)
@@ -361,6 +429,7 @@ class Member:
         twin.inner = self.inner.copy()
         twin.later = self.later.copy()
         twin.patterns = dict(self.patterns)
+        twin.recalling = None if self.recalling is None else self.recalling.copy()
         return twin
 
     def state(self) -> Hashable:
@@ -374,5 +443,6 @@ class Member:
             tuple(self.later),
             (self.retry_at, self.tries, self.report_at, self.entered, self.active),
             (tuple(sorted(self.patterns.items())), self.ask_at, self.asks, self.notice_at, self.notices),
+            (None if self.recalling is None else self.recalling.state(), self.told),
             self.inner.state(),
         )

@@ -26,7 +26,7 @@ from unisono.engines.topic_managers.adopting import Adopting
 from unisono.engines.topic_managers.routing import is_sound, size_of
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
-from unisono.model.frames import Message, Prepare, Prepared, Refused, Replan, Report, Routed
+from unisono.model.frames import Message, Prepare, Prepared, Recall, Refused, Replan, Report, Routed
 from unisono.model.places import Claim, Clear, Save, Survey
 
 
@@ -58,6 +58,7 @@ class ManagerNode(Adopting):
             case Received(source, message):
                 return self._message(source, message, now)
             case Controlled(control):
+                self.chronicler.learn(control)
                 return self._controlled(control, now)
             case Appended(lane, record, sequence):
                 return self._appended(lane, record, sequence, now)
@@ -83,6 +84,8 @@ class ManagerNode(Adopting):
                 return []  # meant for an earlier life; whoever still wants it will ask again
             case Report():
                 return self._report(source, message, now)
+            case Recall(subscriber) if subscriber == source:
+                return self.chronicler.recall(message, now)
             case Replan() if control is not None:
                 return self.planner.request(message, control, now, source, trusted=self.is_peer(source))
             case Prepare(epoch, planner) if planner == source and self.is_peer(source):
@@ -195,6 +198,7 @@ class ManagerNode(Adopting):
         twin.managers = {topic: manager.copy() for topic, manager in self.managers.items()}
         twin.writer = None if self.writer is None else self.writer.copy()
         twin.emitter, twin.planner = self.emitter.copy(), self.planner.copy()
+        twin.chronicler = self.chronicler.copy()
         twin.finisher = None if self.finisher is None else self.finisher.copy()
         twin.adopting = None if self.adopting is None else dict(self.adopting)
         twin.notices, twin._then = dict(self.notices), dict(self._then)
@@ -217,4 +221,5 @@ class ManagerNode(Adopting):
             tuple(str(routed) for routed in (*self.early, *self.asking.items())),
             (self.looked_until, self.long_until, self.was_counted, self.lossy, self.spoiled),
             tuple(sorted(self.notices)),
+            self.chronicler.state(),
         )

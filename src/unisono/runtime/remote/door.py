@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from unisono.model.frames import Create, Join, Message, Nack, Publication, Replan, Report, Routed
+from unisono.model.frames import Create, Join, Message, Nack, Publication, Recall, Replan, Report, Routed
 from unisono.model.places import Claim, Clear, Save, Survey
 from unisono.runtime.remote.wire import RERANK
 
@@ -33,7 +33,7 @@ class Door:
         if client in nodes:
             return f"'{client}' is the name of a node"
         match message:
-            case None | Report() | Routed(_, Nack()) | Survey() | Clear():
+            case None | Report() | Recall() | Routed(_, Nack()) | Survey() | Clear():
                 return None
             case Claim(_, session) | Save(session):
                 return None if session == source else f"'{source}' speaks for '{session}'"

@@ -122,7 +122,7 @@ class Node:
             self._keeper.on_forgotten = self._forgotten
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
-            control = await self._keeper.open(first_control(EMPTY, {}, (self.name,)))
+            control = await self._keeper.open(first_control(EMPTY, {}, (self.name,), retained=store.shared))
             self.life = await self._keeper.new_life(self.name, self.life)
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes

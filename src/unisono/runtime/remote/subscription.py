@@ -12,6 +12,7 @@ import msgspec
 from unisono.engines.effects import Admit, Deliver, Drop, Effect, Ignore, Listen
 from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
+from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
 from unisono.model.errors import ClosedError, ConfigError, FrameError, UnconfirmedError, UnisonoError
@@ -48,13 +49,16 @@ class Paced(Member):
         *,
         weight: int,
         join_s: float,
+        start: Start | None = None,
     ) -> None:
-        super().__init__(name, settings, weight=weight, join_s=join_s)
+        super().__init__(name, settings, weight=weight, join_s=join_s, start=start)
         self._lags = lags
         self._repaired = repaired
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
+        if self.recalling is not None:
+            return super().handle(input, now)
         if not isinstance(input, Received) or not isinstance(input.message, Repair):
             return super().handle(input, now)
         repair = input.message
@@ -64,6 +68,10 @@ class Paced(Member):
             self._repaired(repair.events)
             self.inner.missing.hurry(repair.topic, now)
         return super().handle(input, now)
+
+    def has_enough(self) -> bool:
+        """Whether the application should not be told more for the moment."""
+        return self._lags()
 
     def copy(self) -> Paced:
         """An independent twin."""

@@ -19,6 +19,7 @@ from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
+from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.model.frames import EpochNotice, Registration
 from unisono.model.lanes import EpochRecord
@@ -69,6 +70,8 @@ class MovingScenario:
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     scripts: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     patterns: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what anybody holds by pattern
+    starts: Mapping[str, Start] = field(default_factory=dict)  # members that begin in the past
+    retained: bool = False  # whether the history is kept
     spare: tuple[str, ...] = ()  # nodes that own nothing at the start
     kind: PlanKind = "line"
     threshold: int = 2
@@ -81,7 +84,7 @@ class MovingScenario:
     invariants: bool = True
     lane_is_read: bool = False  # somebody takes the order of the only lane for the order
     make_node: Callable[[str, NodeSettings, ManagerSettings], ManagerNode] = ManagerNode
-    make_member: Callable[[str, SubscriberSettings], Member] = Member
+    make_member: Callable[..., Member] = Member
     make_subscriber: Callable[[str, SubscriberSettings], MovingSubscriber] = MovingSubscriber
     make_publisher: Callable[[], Publisher] = Publisher
     make_control: Callable[[Control], Control] = lambda control: control
@@ -108,9 +111,11 @@ class MovingScenario:
     def control(self) -> Control:
         """The first control record."""
         intent = Intent(self.kind, self.topics)
-        plan = next_plan(intent, self.registrations(), self.threshold, 0)
+        plan = next_plan(intent, self.registrations(), 1 if self.retained else self.threshold, 0)
         holders = {name: Registration(name, 1, tuple(sorted(p))) for name, p in sorted(self.patterns.items())}
-        control = replace(first_control(plan, self.owner, self.nodes), patterns=holders)
+        control = replace(
+            first_control(plan, self.owner, self.nodes, retained=self.retained), patterns=holders
+        )
         return self.make_control(control)
 
     def beginning(self) -> EpochRecord:
@@ -133,7 +138,8 @@ class MovingScenario:
 
     def member(self, name: str, control: Control) -> Member:
         """A member that has held its topics from the start."""
-        engine = self.make_member(name, self.settings.get(name, self.subscribers))
+        start = {"start": self.starts[name]} if name in self.starts else {}
+        engine = self.make_member(name, self.settings.get(name, self.subscribers), **start)
         engine.inner = self.subscriber(name)
         engine.control, engine.version = control, 1
         engine.topics = engine.held = self.members[name]
@@ -147,4 +153,7 @@ def lacking(member: Member, control: Control) -> set[str]:
     """Topics and patterns that a member wants and is not owed yet."""
     inner = member.inner
     wanted = {topic for topic in member.topics if topic in control.owner or not inner.covers(topic)}
-    return {*wanted, *matching(inner.patterns, control.plan.rank)}.difference(inner.clock) | inner.hoped
+    told = {"the past"} if member.recalling is not None and member.patterns else set()
+    return (
+        {*wanted, *matching(inner.patterns, control.plan.rank)}.difference(inner.clock) | inner.hoped | told
+    )

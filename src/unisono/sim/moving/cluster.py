@@ -8,10 +8,24 @@ from unisono.engines.takeover.control import Control, Intent, first_control, nex
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
-from unisono.model.frames import Publication
+from unisono.engines.topic_managers.recalling import Start
+from unisono.model.frames import Entries, Publication, Stamped
 from unisono.model.ids import is_pattern, matches
 from unisono.sim.moving.processes import Host, Makers, Process, draw_clock
 from unisono.sim.moving.world import MovingWorld, Partition
+
+
+class Place:
+    """How far a member has come in all its lives: as if it wrote that down with every event."""
+
+    def __init__(self) -> None:
+        self.clock: Entries = {}
+        self.epoch = -1
+
+    def move(self, event: Stamped) -> None:
+        """An event was delivered."""
+        self.clock[event.topic] = event.number
+        self.epoch = event.epoch
 
 
 class Cluster:
@@ -27,6 +41,7 @@ class Cluster:
         self.listeners: dict[str, dict[str, None]] = {}  # topic or pattern -> who listens
         self.wanted: dict[str, set[str]] = {name: set() for name in self.specs}  # by applications
         self.partitions: list[Partition] = []
+        self.places: dict[str, Place] = {}
         self._published: dict[tuple[str, int], int] = {}
 
     def first_control(self) -> Control:
@@ -34,7 +49,8 @@ class Cluster:
         world = self.world
         plan = next_plan(Intent(world.node.plan, world.topics), (), world.threshold, 0)
         nodes = [name for name in world.nodes if name not in world.late]
-        return first_control(plan, dict(zip(world.topics, world.owners, strict=True)), nodes)
+        owners = dict(zip(world.topics, world.owners, strict=True))
+        return first_control(plan, owners, nodes, retained=world.retained)
 
     def start(self, name: str) -> Host:
         """Begin the next life of a process."""
@@ -48,9 +64,26 @@ class Cluster:
             return self._host(name, process, node)
         if name in self.specs:
             settings = self.specs[name].settings
-            member = self.makers.member(process.label, settings, join_s=world.join_s, report_s=world.report_s)
+            member = self.makers.member(
+                process.label,
+                settings,
+                join_s=world.join_s,
+                report_s=world.report_s,
+                start=self._start(process),
+            )
             return self._host(process.label, process, member)
         return self._host(name, process, self._publisher())
+
+    def _start(self, process: Process) -> Start | None:
+        """Where a member begins this life."""
+        spec, place = self.specs[process.name], self.places.get(process.name)
+        if spec.durable and place is not None and process.life > 1:
+            return Start(clock=dict(place.clock), epoch=place.epoch)
+        return spec.start
+
+    def place(self, name: str) -> Place:
+        """How far a member has come."""
+        return self.places.setdefault(name, Place())
 
     def voice(self, process: Process) -> Host:
         """Where a member publishes."""

@@ -10,6 +10,7 @@ from unisono.engines.links import LinkSettings
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, SubscriberSettings
 from unisono.sim.moving.draw_open import open_up
+from unisono.sim.moving.draw_past import remember
 from unisono.sim.moving.draw_retries import retry
 from unisono.sim.moving.world import (
     SERVICE,
@@ -40,7 +41,7 @@ _NODE = NodeSettings(
 
 def draw_moving(seed: int) -> MovingWorld:
     """The moving world of this seed."""
-    return retry(open_up(_draw_closed(seed)))
+    return remember(retry(open_up(_draw_closed(seed))))
 
 
 def _draw_closed(seed: int) -> MovingWorld:

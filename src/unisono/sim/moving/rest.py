@@ -43,6 +43,8 @@ def restless(cluster: Cluster, storage: Storage) -> Iterator[str]:
 
 def _restless_member(member: Member) -> Iterator[str]:
     inner = member.inner
+    if member.recalling is not None:
+        yield "is still told the past"
     if member.new or member.later:
         yield f"is still joining {', '.join(sorted(member.topics))}"
     # Who may not ask for what was lost, and has a buffer but no bound in time, may keep it: nobody is promised more.

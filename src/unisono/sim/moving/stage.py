@@ -9,7 +9,7 @@ from unisono.engines import effects as fx
 from unisono.engines.inputs import Input, Publish
 from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
-from unisono.model.errors import LeaseError, QuotaError, UnisonoError
+from unisono.model.errors import GapError, LeaseError, QuotaError, UnisonoError
 from unisono.model.frames import Entries, Notification, Packet, Sequenced, Stamped
 from unisono.sim.kernel import Kernel
 from unisono.sim.moving.cluster import Cluster
@@ -155,6 +155,7 @@ class Stage:
 
     def _deliver(self, host: Host, event: Stamped, in_order: bool) -> None:
         self.facts["deliveries"] += 1
+        self.cluster.place(host.process.name).move(event)
         self.recorder.delivered(host.process.label, event, self.kernel.now, in_order)
         spec = self.cluster.specs[host.process.name]
         if spec.replies and self.replies_left and self.replies.random() < spec.replies:
@@ -166,6 +167,7 @@ class Stage:
         settings = self.cluster.specs[host.process.name].settings
         for topic, floor in sorted(floors.items()):
             self.admitted.setdefault(host.address, {})[topic] = floor
+            self.cluster.place(host.process.name).clock[topic] = floor
             self.recorder.subscribed(host.address, topic, floor, self.kernel.now, settings.on_gap)
 
     def _confirm(self, host: Host, patterns: tuple[str, ...]) -> None:
@@ -186,6 +188,8 @@ class Stage:
             self.facts["leases run out"] += 1
         elif isinstance(error, QuotaError):
             self.facts["quotas met"] += 1
+        elif isinstance(error, GapError) and spec is not None and (spec.start or spec.durable):
+            self.facts["named gaps"] += 1
         elif spec is None or spec.settings.on_gap != "fail":
             self.faults.append(f"{host.address} fails: {error}")
             return

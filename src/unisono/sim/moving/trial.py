@@ -40,6 +40,8 @@ HAPPENED = (
     "quotas met",
     "refused events",
     "repeated keys",
+    "told the past",
+    "named gaps",
 )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from unisono.engines.links import LinkSettings
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.model.ids import is_pattern
 from unisono.sim.network import Conditions
@@ -143,6 +144,8 @@ class MemberSpec(msgspec.Struct, frozen=True):
     name: str
     settings: SubscriberSettings
     replies: float = 0.0  # with this probability a delivered event makes it publish one
+    start: Start | None = None  # where its first life begins; None: in the present
+    durable: bool = False  # its next life goes on where the one before ended
 
 
 class StorageConditions(msgspec.Struct, frozen=True):
@@ -200,6 +203,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
     heals_at: float = 3.0
     replies_max: int = 6
     late: tuple[str, ...] = ()  # nodes that are not there from the start
+    retained: bool = False  # whether the history is kept
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -230,6 +234,9 @@ class MovingWorld(msgspec.Struct, frozen=True):
             "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),
             "replies": any(m.replies for m in self.members),
             "nothing at the start": not self.topics,
+            "retained": self.retained,
+            "begins in the past": any(m.start is not None for m in self.members),
+            "durable members": any(m.durable for m in self.members),
             **{f"on_gap={gap}": any(s.on_gap == gap for s in settings) for gap in _GAPS},
         }
         return [name for name, is_so in facts.items() if is_so]

@@ -1,9 +1,4 @@
-"""The planted bugs of a world that moves.
-
-Not yet applicable, because nothing is replayed before topics are retained: CE-42 (replay at threshold 2), CE-43
-(replay in any order the stamps allow), CE-44 (each replayer sorts its own topics only), CE-45 (a topic with
-history is added to a subscription that has delivered).
-"""
+"""The planted bugs of a world that moves."""
 
 from __future__ import annotations
 

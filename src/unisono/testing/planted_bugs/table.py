@@ -11,6 +11,7 @@ from unisono.testing.planted_bugs import engines, worlds
 from unisono.testing.planted_bugs.bug import PlantedBug
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
 from unisono.testing.planted_bugs.open_table import OPEN_BUGS
+from unisono.testing.planted_bugs.replay_table import REPLAY_BUGS
 
 
 def _bug(
@@ -190,4 +191,5 @@ BUGS: tuple[PlantedBug, ...] = (
     ),
     *MOVING_BUGS,
     *OPEN_BUGS,
+    *REPLAY_BUGS,
 )  # fmt: skip

@@ -370,7 +370,7 @@ def test_every_quota_has_its_refusal():
         (NodeSettings(patterns_max=1), Replan(1, patterns=Registration("c", 1, ("*", ">"))), ()),
         (NodeSettings(holders_max=0), Replan(1, patterns=Registration("c", 1, ("*",))), ()),
         (NodeSettings(subscriber_topics_max=0), Replan(1, patterns=Registration("c", 1, ("*",))), ()),
-        (NodeSettings(), Replan(1, patterns=Registration("c", 1, ("A",))), ()),
+        (NodeSettings(subscriber_topics_max=0), Replan(1, patterns=Registration("c", 1, ("A",))), ()),
         (NodeSettings(), Replan(1, patterns=Registration("c", 1, ("a.>.b",))), ()),
         (NodeSettings(), Replan(1, patterns=Registration("other", 1, ("*",))), ()),
         (NodeSettings(client_epochs_per_minute=0), Replan(1, topics=("x",)), ("x",)),

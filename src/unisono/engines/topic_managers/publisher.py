@@ -207,9 +207,16 @@ class Publisher:
         if not self._is_out(sequenced.id):
             return []
         del self.outgoing[sequenced.id.n]
+        self._answered(sequenced)
         self.patience.pop(sequenced.topic, None)
         self.due[sequenced.topic] = now + self.resend_s
         return [Acknowledge(sequenced), *self._send(now)]
+
+    def _answered(self, sequenced: Sequenced) -> None:
+        """A repeated key is answered before what was sent before it: what comes next follows that."""
+        topic = sequenced.topic
+        if self.outgoing and self.newest.get(topic) == sequenced.id.n:
+            self.newest[topic] = max((p.n for p in self.outgoing.values() if p.topic == topic), default=0)
 
     def _is_out(self, id: EventId) -> bool:
         """Whether it is one of ours that has no answer yet; answers to a former life may still come."""

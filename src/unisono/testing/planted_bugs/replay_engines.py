@@ -8,14 +8,13 @@ from unisono.engines.chronicle.chronicler import Chronicler
 from unisono.engines.chronicle.order import in_order
 from unisono.engines.chronicle.telling import tell
 from unisono.engines.effects import Effect
-from unisono.engines.inputs import Input, Notified
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.recalling import Recalling, Start
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.frames import Heartbeat, Recall, Recalled, Stamped
+from unisono.model.frames import Recall, Recalled, Stamped
 
 
 class SortsOwnTopics(Chronicler):
@@ -44,17 +43,12 @@ def _are_unrelated(one: Stamped, other: Stamped) -> bool:
     return one.topic not in other.entries and other.topic not in one.entries
 
 
-class AsIfNotKept(Control):
-    """Says that it keeps a history, and orders topics as if it did not."""
+class KeepsAnyhow(Chronicler):
+    """Tells the past of a system that does not count it as a subscriber."""
 
-    def threshold(self, asked: int) -> int:
-        return asked
-
-
-def as_if_not_kept(control: Control) -> Control:
-    """The same record, with the weakness."""
-    fields = {name: getattr(control, name) for name in Control.__dataclass_fields__}
-    return AsIfNotKept(**fields)
+    def learn(self, control: Control) -> None:
+        super().learn(control)
+        self.is_kept = True
 
 
 def with_chronicler(kind: type[Chronicler]) -> type[ManagerNode]:
@@ -66,15 +60,6 @@ def with_chronicler(kind: type[Chronicler]) -> type[ManagerNode]:
             self.chronicler = kind()
 
     return Node
-
-
-class LivesWhileTold(Member):
-    """Takes what happens while the past is told, as it comes."""
-
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        if isinstance(input, Notified) and isinstance(input.notification, Stamped | Heartbeat):
-            return self._inner(input, now)
-        return super().handle(input, now)
 
 
 class AddsThePast(Member):

@@ -124,10 +124,10 @@ class Lanes:
         )
         self.storage.carry_out(Truncate(lane, place))
 
-    def ask(self, question: Recall | Nack) -> Recalled | Repair:
+    def ask(self, question: Recall | Nack, now: float = 0.0) -> Recalled | Repair:
         """What the node answers, whatever it has to read for it."""
         ask = self.chronicler.recall if isinstance(question, Recall) else self.chronicler.mend
-        effects = deque(ask(question, 0.0))  # type: ignore[arg-type]
+        effects = deque(ask(question, now))  # type: ignore[arg-type]
         while effects:
             match effects.popleft():
                 case Send(_, (Recalled() | Repair()) as answer):
@@ -135,7 +135,7 @@ class Lanes:
                 case Read() as read:
                     answer = self.storage.carry_out(read)
                     assert isinstance(answer, ReadBack)
-                    effects += self.chronicler.read_back(answer, 0.0)
+                    effects += self.chronicler.read_back(answer, now)
         raise AssertionError("no answer")
 
     def tell(self, *names: str, until: int, **start: object) -> list[str]:
@@ -243,6 +243,18 @@ def test_what_no_ring_holds_is_found_in_the_lanes() -> None:
     answer = lanes.ask(Nack("A", "s", (1, 2)))
     assert isinstance(answer, Repair)
     assert answer.gone == (1,)
+
+
+def test_what_nobody_waits_for_any_more_does_not_keep_others_waiting() -> None:
+    lanes = three_epochs()
+    assert lanes.tell("A", "B", until=3) == ["A1", "B1", "B2", "A2", "B3"]
+    lanes.chronicler.library._read.clear()
+    for subscriber, epoch in (("r", 0), ("s", 1)):
+        assert lanes.chronicler.recall(Recall(subscriber, ("A", "B"), 3, epoch), 0.0)  # never answered
+    lanes.chronicler._asking.clear()  # they ask another node
+    answer = lanes.ask(Recall("t", ("A", "B"), 3, 2), now=10.0)
+    assert isinstance(answer, Recalled)
+    assert [event.number for event in answer.events] == [3]
 
 
 def test_a_past_that_cannot_be_is_refused() -> None:

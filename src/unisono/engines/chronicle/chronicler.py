@@ -78,7 +78,7 @@ class Chronicler:
                 del self._asking[key]
             except UnreadError as unread:
                 effects += self._ask(unread.pieces, now)
-        return effects
+        return effects + (self._go_on(now) if self.library.tidy() else [])  # there is room now
 
     def _tell(self, recall: Recall) -> Recalled:
         return tell(self.library, recall)

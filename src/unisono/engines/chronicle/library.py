@@ -39,6 +39,16 @@ class Library:
         self.chapters = Chapters()
         self._readings: dict[int, Reading] = {}
         self._read: OrderedDict[int, Chapter] = OrderedDict()
+        self._wanted: set[int] = set()  # chapters that somebody has asked for since `tidy`
+
+    def tidy(self) -> bool:
+        """Everybody has said what it wants: stop reading what nobody does, but for the present; True if there was some."""
+        kept = {*self._wanted, self.chapters.newest}
+        unwanted = [epoch for epoch in self._readings if epoch not in kept]
+        for epoch in unwanted:
+            del self._readings[epoch]
+        self._wanted.clear()
+        return bool(unwanted)
 
     def read_back(self, piece: ReadBack) -> None:
         """A piece of a lane is here."""
@@ -101,6 +111,7 @@ class Library:
         if epoch in self._read:
             self._read.move_to_end(epoch)
             return self._read[epoch]
+        self._wanted.add(epoch)
         closed = [e for e in self._readings if e != self.chapters.newest]
         if epoch not in self._readings and len(closed) < CHAPTERS_KEPT:
             self._readings[epoch] = Reading(epoch, self.chapters.lanes(epoch))

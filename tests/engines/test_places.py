@@ -108,9 +108,9 @@ def test_a_save_that_goes_back_is_refused(fields):
 
 
 def test_a_held_place_is_not_forgotten_by_accident():
-    assert rule_clear(held(), Clear("desk")).answer.place is not None
-    assert rule_clear(held(), Clear("desk", even_held=True)).answer.place is None
-    assert rule_clear(None, Clear("desk")).answer.place is None
+    assert "is held by 's1'" in rule_clear(held(), Clear("desk")).answer.reason
+    assert rule_clear(held(), Clear("desk", even_held=True)).answer == Placed("desk", None)
+    assert "there is no durable subscriber" in rule_clear(None, Clear("desk")).answer.reason
 
 
 # The window.

@@ -18,6 +18,7 @@ from unisono.cli import (
     node,
     pipeline,
     pipeline_plan,
+    places,
     pub,
     rank,
     sub,
@@ -45,6 +46,7 @@ app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)
 app.command("node")(node.node)
+app.add_typer(places.app, name="places")
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("topics")(topics.topics)

@@ -13,12 +13,14 @@ import typer
 from rich.markup import escape
 
 import unisono
+from unisono.cli.acknowledging import Acknowledger
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Url, load
 from unisono.model.event import Event
 from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
+from unisono.runtime.starts import parse_start
 
 
 def sub(
@@ -28,7 +30,23 @@ def sub(
     on_gap: Annotated[str, typer.Option(help="wait, tag, skip or fail.")] = "wait",
     buffer: Annotated[int, typer.Option(help="Events held before the oldest is let go (tag, skip).")] = 0,
     max_hold: Annotated[float | None, typer.Option(help="Seconds an event is held at most.")] = None,
-    name: Annotated[str | None, typer.Option(help="Who listens.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Who listens; with --ack, the durable subscriber whose place is kept.")
+    ] = None,
+    ack: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep a place. auto: what was printed is acknowledged; manual: ids read from stdin are."
+        ),
+    ] = None,
+    held: Annotated[str, typer.Option(help="refuse or take, if another process holds the place.")] = "refuse",
+    start: Annotated[
+        str,
+        typer.Option(help="Begin with what is new, the earliest event kept, a time (ISO 8601), or a stamp."),
+    ] = "new",
+    gone: Annotated[
+        str, typer.Option(help="fail or skip, if what it has not had is not kept any more.")
+    ] = "fail",
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
     durability: Durability = None,
@@ -40,13 +58,15 @@ def sub(
     settings, registry = load({"url": url, "durability": durability}), Registry()
     bus = unisono.connect(
         settings.url,
-        name=name,
+        name=name if ack is None else None,
         durability=settings.durability,
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,
     )
     options: dict[str, Any] = {"order": order, "on_gap": on_gap, "buffer": buffer, "max_hold": max_hold}
+    options |= {"start": parse_start(start), "ack": ack, "held": held, "gone": gone}
+    options |= {} if ack is None else {"name": name}
 
     async def listen() -> None:
         async with pages(registry, settings, metrics_port) as at:
@@ -84,6 +104,7 @@ async def _listen(
             if at is not None:
                 people.print(f"metrics: {at}")
         left = count
+        acknowledger = Acknowledger(events) if options["ack"] == "manual" else None
         try:
             while left is None or left > 0:
                 batch = await _next_batch(events, left, idle)
@@ -91,6 +112,8 @@ async def _listen(
                     return
                 for event in batch:
                     _show(event, json=json)
+                    if acknowledger is not None:
+                        acknowledger.shown(event)
                 sys.stdout.flush()
                 left = None if left is None else left - len(batch)
         except asyncio.CancelledError:
@@ -113,7 +136,8 @@ async def _next_batch(events: Any, left: int | None, idle: float | None) -> list
 def _show(event: Event[Any], *, json: bool) -> None:
     if not json:
         late = "" if event.in_order else "  (out of order)"
-        people.print(f"{escape(event.topic)}  {escape(str(event.data))}{late}", soft_wrap=True)
+        again = "  (again, perhaps)" if event.redelivered else ""
+        people.print(f"{escape(event.topic)}  {escape(str(event.data))}{late}{again}", soft_wrap=True)
         return
     line = {
         "id": event.id,

@@ -56,9 +56,13 @@ def rule_save(place: Place | None, save: Save) -> Ruling:
 
 
 def rule_clear(place: Place | None, clear: Clear) -> Ruling:
-    """Somebody wants a place to be forgotten; the answer has no place if it may be."""
-    if place is not None and place.is_held and not clear.even_held:
-        return Ruling(None, Placed(clear.name, place, f"'{clear.name}' is held by '{place.session}'"))
+    """Somebody wants a place to be forgotten; a reason why it is not."""
+    if place is None:
+        why = f"there is no durable subscriber '{clear.name}'; see `unisono places list`"
+        return Ruling(None, Placed(clear.name, None, why))
+    if place.is_held and not clear.even_held:
+        why = f"'{clear.name}' is held by '{place.session}'; end that one first, or use --force"
+        return Ruling(None, Placed(clear.name, place, why))
     return Ruling(None, Placed(clear.name, None))
 
 

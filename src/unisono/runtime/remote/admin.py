@@ -12,9 +12,11 @@ from unisono.engines.topic_managers.describing import NodeDescription, TopicDesc
 from unisono.ens.registry import open_service
 from unisono.model.errors import ConfigError, FrameError, UnconfirmedError
 from unisono.model.frames import Replan
+from unisono.model.places import Clear, Place, Placed, Survey, Surveyed
 from unisono.runtime.naming import made_up_name
 from unisono.runtime.remote.client import Client
 from unisono.runtime.remote.door import ADMIN, OPERATOR
+from unisono.runtime.remote.errand import ask
 from unisono.runtime.remote.wire import DESCRIBE, decode_description, encode, question, to_client, to_node
 
 PATIENCE_S = 5.0
@@ -110,3 +112,25 @@ def _whole(control: Control, rank: tuple[str, ...]) -> tuple[str, ...]:
     known = [topic for topic in rank if topic in control.owner]
     wanted = set(known)
     return (*known, *(topic for topic in control.plan.rank if topic not in wanted))
+
+
+async def survey_places(url: str) -> list[Place]:
+    """Every durable subscriber's place, by name."""
+    places: list[Place] = []
+    async with operator(url) as client:
+        after = ""
+        while True:
+            page = await ask(client, Survey(after), Surveyed)
+            if page.after == after:
+                places += page.places
+                if page.is_last or not page.places:
+                    return places
+                after = page.places[-1].name
+
+
+async def remove_place(url: str, name: str, *, even_held: bool = False) -> None:
+    """Forget a durable subscriber's place; ConfigError if there is none, or somebody holds it."""
+    async with operator(url) as client:
+        placed = await ask(client, Clear(name, even_held), Placed)
+        if placed.reason:
+            raise ConfigError(placed.reason)

@@ -52,6 +52,7 @@ from unisono.runtime.remote.wire import (
     question,
     to_node,
 )
+from unisono.runtime.starts import NEW
 
 if TYPE_CHECKING:
     from unisono.runtime.bus import Bus
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 ASK_S = 0.5  # how often it is asked again
 NODES_MAX = 4096
+PLACES_SINCE = 2  # the release since which nodes keep places, and tell the past
 UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
 
 log = logging.getLogger("unisono")
@@ -343,6 +345,10 @@ class Client:
         """A subscription, not open yet."""
         if not self._keeps:
             options.check_kept("this transport has no store that nodes share, and")
+        if self.speaks < PLACES_SINCE and (options.is_durable or options.beginning != NEW):
+            raise ConfigError(
+                "some nodes are of an older release, which keeps neither places nor history; upgrade them first"
+            )
         kind = DurableSubscription if options.is_durable else RemoteSubscription
         return kind(self, name, asked, options, recorder)
 

@@ -171,7 +171,7 @@ class Places:
             return fault
         known = await self._look(clear.name)
         answer = rule_clear(None if known is None else known[1], clear).answer
-        if answer.place is None and known is not None:
+        if not answer.reason:
             await self._store.delete(PREFIX + clear.name)
             self._known.pop(clear.name, None)
         return answer

@@ -162,3 +162,26 @@ def test_mqtt_keeps_nothing(mqtt_broker, option):
                 bus.subscribe("a", **option)
 
     run(main())
+
+
+def test_it_goes_on_where_it_was(nats_url):
+    async def main():
+        async with nodes(nats_url, "n1", "n2"), connect(nats_url, "p") as bus:
+            got, sent = [], 0
+            for _ in range(4):
+                async with bus.subscribe("a", "b", name="desk", ack="auto") as events:
+                    for _ in range(30):
+                        await bus.publish("ab"[sent % 2], sent)
+                        sent += 1
+                    got += await take(events, 20)
+                for _ in range(10):
+                    await bus.publish("ab"[sent % 2], sent)
+                    sent += 1
+            async with bus.subscribe("a", "b", name="desk", ack="auto") as events:
+                got += await take(events, sent - len(got))
+                with pytest.raises(TimeoutError):
+                    await events.get_one(timeout=0.2)
+        assert [event.data for event in got] == list(range(sent))
+        assert not any(event.redelivered for event in got)
+
+    run(main())

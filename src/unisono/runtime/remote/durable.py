@@ -14,6 +14,7 @@ from unisono.engines.durable.holder import Holder
 from unisono.engines.durable.window import SIZE_MIN, UNACKNOWLEDGED_MAX, Window
 from unisono.engines.effects import Admit, Effect, Fail, Hold, Lose
 from unisono.engines.inputs import Keep
+from unisono.engines.topic_managers.recalling import Start
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, ConfigError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
@@ -63,19 +64,19 @@ class DurableSubscription(RemoteSubscription):
     # Opening and closing.
 
     async def _begin(self) -> None:
-        place = await self._claim()
-        self._window = Window(place, UNACKNOWLEDGED_MAX)
+        await self._claim()
         await self._client.make_view(self.name, self.asked)
         self._place_epoch = 0 if self._client.control is None else self._client.control.epoch
         await super()._begin()
         self._save()
 
-    def _check_start(self) -> None:
-        if self._window.epoch >= 0:
-            raise ConfigError("nodes cannot replay yet: a place that was left cannot be taken up again")
-        super()._check_start()
+    def _start(self) -> Start | None:
+        window = self._window
+        if window.epoch < 0:
+            return super()._start()
+        return Start(clock=dict(window.clock), epoch=window.epoch, gone=self.options.gone)
 
-    async def _claim(self) -> Place:
+    async def _claim(self) -> None:
         """Hold the place, as it was left."""
         self._keeping = self._client.host(self.key, self._holder, self._keep)
         try:
@@ -86,7 +87,6 @@ class DurableSubscription(RemoteSubscription):
             raise UnconfirmedError(
                 f"no node has given '{self.name}' its place within {CLAIM_S:g} s; see the nodes' logs"
             ) from None
-        return self._place
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,14 +144,16 @@ class DurableSubscription(RemoteSubscription):
     def _keep(self, effect: Effect) -> None:
         match effect:
             case Hold(place):
-                if self._place is not None:
+                if self._place is None:
+                    self._window = Window(place, UNACKNOWLEDGED_MAX)
+                else:
                     self._window.grant(place)
+                    if self._window.is_low:
+                        self._save()
                 self._place = place
-                if self._window.is_low:
-                    self._save()
             case Fail(error):
                 self._empty()
-                self._fail(error)
+                self.end(error)
         for waiter in self._kept:
             if not waiter.done():
                 waiter.set_result(None)

@@ -15,7 +15,7 @@ from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
-from unisono.model.errors import ClosedError, ConfigError, FrameError, UnconfirmedError, UnisonoError
+from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.frames import EpochNotice, Heartbeat, Repair, Stamped
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
@@ -120,7 +120,6 @@ class RemoteSubscription(Subscription):
             await self._listen(self.asked)
             self._hold_named()
             return
-        self._check_start()
         self._member = Paced(
             self._client.address("sub"),
             SubscriberSettings(self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True),
@@ -128,13 +127,21 @@ class RemoteSubscription(Subscription):
             self._repaired,
             weight=self.options.weight,
             join_s=JOIN_S,
+            start=self._start(),
         )
         self._host = self._client.host(self._member.name, self._member, self._carry_out)
         await self._change(Change(tuple(sorted(self.asked))))
 
-    def _check_start(self) -> None:
-        if self.options.beginning != NEW:
-            raise ConfigError("nodes cannot replay yet; use start='new'")
+    def _start(self) -> Start | None:
+        """Where in the past it begins; None: in the present."""
+        gone = self.options.gone
+        match self.options.beginning:
+            case float(since):
+                return Start(since=since, gone=gone)
+            case dict(clock):
+                return Start(clock=clock, gone=gone)
+            case beginning:
+                return None if beginning == NEW else Start(gone=gone)
 
     async def close(self) -> None:
         """Stop listening; events not yet taken are discarded."""

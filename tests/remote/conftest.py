@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from shell_kit import Command
 
 from unisono.testing.servers import mosquitto_server, nats_server, redis_server, why_no_mosquitto
 
@@ -52,3 +53,17 @@ def url(request):
         return f"{request.getfixturevalue('redis_broker').url}?prefix=w{next(_worlds)}:{mode}"
     qos = "&qos=0" if "qos 0" in request.param else ""
     return f"{request.getfixturevalue('mqtt_broker').url}?prefix=w{next(_worlds)}/{qos}"
+
+
+@pytest.fixture
+def shell(nats_url):
+    running = []
+
+    def start(*words, url=nats_url, **options):
+        command = Command(url, *words, **options)
+        running.append(command)
+        return command
+
+    yield start
+    for command in reversed(running):
+        command.kill()

@@ -1,13 +1,18 @@
 """Durable subscribers: their places are kept, one session holds each, and nothing is skipped."""
 
 import asyncio
+import json
 
 import msgspec
 import pytest
 from remote_kit import QUICK, connect, nodes, run, take
+from shell_kit import heard
+from typer.testing import CliRunner
 
-from unisono import ConfigError
+from unisono import ClosedError, ConfigError
+from unisono.cli.main import app
 from unisono.model.errors import HeldError, QuotaError
+from unisono.runtime.remote.admin import survey_places
 
 
 async def until(condition, timeout=10):
@@ -183,5 +188,201 @@ def test_it_goes_on_where_it_was(nats_url):
                     await events.get_one(timeout=0.2)
         assert [event.data for event in got] == list(range(sent))
         assert not any(event.redelivered for event in got)
+
+    run(main())
+
+
+def test_whoever_takes_over_begins_behind_what_was_acknowledged(nats_url):
+    async def main():
+        async with (
+            nodes(nats_url, "n1", "n2"),
+            connect(nats_url, "p") as one,
+            connect(nats_url, "q") as two,
+            one.subscribe("a", "b", name="desk", ack="manual") as old,
+        ):
+            for n in range(40):
+                await one.publish("ab"[n % 2], n)
+            seen = await take(old, 10)
+            await old.ack(seen[3])
+            await until(lambda: not old._window.is_asking)
+            mark = old._place.handed
+            assert 10 <= mark < 30
+            async with two.subscribe("a", "b", name="desk", ack="auto", held="take") as new:
+                got = await take(new, 36)
+                assert [event.data for event in got] == list(range(4, 40))
+                assert [event.data for event in got if event.redelivered] == list(range(4, mark))
+                with pytest.raises(HeldError, match=r"'desk' was taken over by 'q\.place"):
+                    await take(old, 30)
+                with pytest.raises(ClosedError, match="taken over"):
+                    await old.ack(seen[9])
+                assert new.position.acknowledged == 39
+
+    run(main())
+
+
+def test_a_handler_is_durable_too(nats_url):
+    async def main():
+        handled = []
+
+        def desk():
+            bus = connect(nats_url)
+
+            @bus.on("a", name="desk", ack="auto", start="earliest")
+            async def handle(event):
+                handled.append((event.data, event.redelivered))
+                if event.data % 10 == 9:
+                    bus.stop()
+
+            return bus
+
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as publisher:
+            for i in range(3):
+                await publisher.publish_many([("a", n) for n in range(10 * i, 10 * i + 10)])
+                await desk().run()
+        assert handled == [(n, False) for n in range(30)]
+
+    run(main())
+
+
+def test_an_application_that_fails_is_handed_its_event_again(nats_url):
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            await bus.publish_many([("a", n) for n in range(5)])
+
+            async def fail_at(number):
+                async with bus.subscribe("a", name="desk", ack="auto", start="earliest") as events:
+                    async for event in events:
+                        if event.data == number:
+                            raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await fail_at(3)
+            async with bus.subscribe("a", name="desk", ack="auto") as events:
+                got = await take(events, 2)
+                assert [(event.data, event.redelivered) for event in got] == [(3, True), (4, False)]
+
+    run(main())
+
+
+def test_places_outlive_their_nodes(nats_url):
+    async def life(first, count):
+        async with (
+            nodes(nats_url, "n1"),
+            connect(nats_url, "p") as bus,
+            bus.subscribe("a", "b", name="desk", ack="auto") as events,
+        ):
+            for n in range(first, first + count):
+                await bus.publish("ab"[n % 2], n)
+            return [event.data for event in await take(events, count)]
+
+    async def lives():
+        assert await life(0, 10) == list(range(10))
+        assert await life(10, 10) == list(range(10, 20))
+
+    run(lives())
+
+
+def test_killed_at_any_moment_it_goes_on_at_least_once_and_in_order(shell, nats_url):
+    """`kill -9` of the subscriber, again and again, while events flow."""
+    words = ("sub", "a", "b", "--name", "desk", "--ack", "auto", "--start", "earliest", "--held", "take")
+    count, sessions = 3000, []
+
+    async def publish(bus):
+        for n in range(count):
+            await bus.publish("ab"[n % 2], n)
+
+    async def listen(is_enough):
+        sessions.append(shell(*words, "--json"))
+        await asyncio.to_thread(sessions[-1].wait_for, is_enough)
+        sessions[-1].process.kill()
+        sessions[-1].process.wait()
+
+    async def main():
+        async with (
+            nodes(nats_url, "n1", "n2"),
+            connect(nats_url, "p") as bus,
+            bus.subscribe("a", "b") as reference,
+        ):
+            publishing = asyncio.create_task(publish(bus))
+            for enough in (100, 300):
+                await listen(lambda lines, enough=enough: len(lines) > enough)
+            await publishing
+            everything = [event.id for event in await take(reference, count)]
+            await listen(lambda lines: any(everything[-1] in line for line in lines))
+            return everything
+
+    everything = run(main())
+    seen = 0  # how many of everything some session has printed
+    for session in sessions:
+        events = heard(session)
+        places = [everything.index(event["id"]) for event in events]
+        assert places == list(range(places[0], places[0] + len(places)))  # in order, nothing skipped
+        assert places[0] <= seen
+        again = [place for place, event in zip(places, events, strict=True) if event["redelivered"]]
+        assert set(again) >= {place for place in places if place < seen}  # nothing comes again unmarked
+        assert again == places[: len(again)]  # the window, and nothing behind it
+        seen = max(seen, places[-1] + 1)
+    assert seen == count
+
+
+async def command(url, *words):
+    """What a command prints, and its exit code; nodes may live in this process."""
+    done = await asyncio.to_thread(CliRunner().invoke, app, words, env={"UNISONO_URL": url})
+    return done.exit_code, done.exception, json.loads(done.stdout) if done.stdout else None
+
+
+def test_places_are_shown_and_removed(nats_url):
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            async with bus.subscribe("a", "b", name="desk", ack="auto") as events:
+                await bus.publish_many([("ab"[n % 2], n) for n in range(10)])
+                await take(events, 10)
+                _, error, _ = await command(nats_url, "places", "remove", "desk")
+                assert "'desk' is held by 'p.place" in str(error)
+            code, _, place = await command(nats_url, "places", "show", "desk", "--json")
+            assert code == 0
+            assert (place["acknowledged"], place["handed"], place["held_by"]) == (10, 10, None)
+            assert (place["topics"], place["clock"]) == (["a", "b"], {"a": 5, "b": 5})
+            assert (await command(nats_url, "places", "remove", "desk", "--json"))[2] == {"removed": "desk"}
+            assert (await command(nats_url, "places", "list", "--json"))[2] == {"places": []}
+            for words in (("show", "desk"), ("remove", "desk")):
+                _, error, _ = await command(nats_url, "places", *words)
+                assert "there is no durable subscriber 'desk'" in str(error)
+            async with bus.subscribe("a", "b", name="desk", ack="auto") as events:
+                assert events.position.acknowledged == 0
+
+    run(main())
+
+
+def test_many_places_are_listed_in_pages(nats_url, monkeypatch):
+    monkeypatch.setattr("unisono.runtime.remote.places.SURVEYED_MAX", 2)
+
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            for name in "edcba":
+                async with bus.subscribe("t", name=name, ack="auto"):
+                    pass
+            assert [place.name for place in await survey_places(nats_url)] == list("abcde")
+
+    run(main())
+
+
+def test_ids_on_stdin_acknowledge(shell, nats_url):
+    words = ("sub", "a", "--name", "desk", "--ack", "manual", "--start", "earliest", "--json")
+
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            await bus.publish_many([("a", n) for n in range(10)])
+            session = shell(*words, stdin="", open_stdin=True)
+            await asyncio.to_thread(session.wait_for, lambda lines: len(lines) == 11)
+            events = heard(session)
+            session.process.stdin.write(events[5]["id"] + "\n")
+            session.process.stdin.flush()
+            while [place.acknowledged for place in await survey_places(nats_url)] != [6]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            session.process.kill()
+            async with bus.subscribe("a", name="desk", ack="auto", held="take") as again:
+                rest = await take(again, 4)
+                assert [(e.id, e.redelivered) for e in rest] == [(e["id"], True) for e in events[6:]]
 
     run(main())

@@ -1,105 +1,14 @@
 """From the shell: nodes, publishers and subscribers as processes of their own."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
 from itertools import combinations
 
 import pytest
+from shell_kit import event_lines, start_nodes
 
 from unisono.pipeline.plan_cost import Costs
 from unisono.pipeline.plan_document import PlanDocument, PlannedTopic, save_plan
 from unisono.pipeline.plan_place import Host, Placement
-
-START_S = 30
-
-
-class Command:
-    """A `unisono` command that is running."""
-
-    def __init__(self, url, *words, stdin=None):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "unisono", *words],
-            env=os.environ | {"UNISONO_URL": url},
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines = []
-        self.errors = []
-        self._readers = [
-            threading.Thread(target=self._read, args=args, daemon=True)
-            for args in ((self.process.stdout, self.lines), (self.process.stderr, self.errors))
-        ]
-        for reader in self._readers:
-            reader.start()
-        if stdin is not None:
-            self.process.stdin.write(stdin)
-            self.process.stdin.close()
-
-    def _read(self, stream, lines):
-        for line in stream:
-            lines.append(line)
-
-    def wait_for_line(self, text, timeout=START_S):
-        end = time.monotonic() + timeout
-        while not any(text in line for line in self.lines):
-            assert self.process.poll() is None, "".join(self.errors)
-            assert time.monotonic() < end, f"no {text!r} in {self.lines[-3:]}: {''.join(self.errors)}"
-            time.sleep(0.02)
-
-    def end(self, timeout=START_S):
-        code = self.process.wait(timeout)
-        for reader in self._readers:
-            reader.join(timeout)
-        return code
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        for reader in self._readers:
-            reader.join(15)
-        self.process.stdout.close()
-        self.process.stderr.close()
-
-
-@pytest.fixture
-def shell(nats_url):
-    running = []
-
-    def start(*words, stdin=None, url=nats_url):
-        command = Command(url, *words, stdin=stdin)
-        running.append(command)
-        return command
-
-    yield start
-    for command in reversed(running):
-        command.kill()
-
-
-def start_nodes(shell, count):
-    nodes = [shell("node", "--name", f"n{i}", "--json") for i in range(count)]
-    for node in nodes:
-        node.wait_for_line('"ready":true')
-    return nodes
-
-
-def event_lines(topics, publisher, count):
-    return "".join(
-        json.dumps({"topic": topics[i % len(topics)], "data": {"by": publisher, "n": i}}) + "\n"
-        for i in range(count)
-    )
-
 
 WANTED = (("orders", "payments"), ("payments", "stock"), ("orders", "stock"), ("orders", "payments", "stock"))
 TOPICS = ("orders", "payments", "stock")

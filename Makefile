@@ -55,7 +55,7 @@ hostile: setup   ## a million frames of a hostile client, with credentials, agai
 durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes
 	@$(BIN)/python -m pytest -n 2 -m durability tests/remote tests/server
 replay-check: setup   ## 100,000 events with churn: who comes late prints what was printed from the start
-	@UNISONO_REPLAY_EVENTS=100000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_replay.py -k late_prints
+	@REPLAY_EVENTS=100000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_replay.py -k late_prints
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

@@ -19,6 +19,7 @@ NAMES = {
     "FrameError",
     "GapError",
     "HandlerTimeoutError",
+    "HeldError",
     "HistoryError",
     "JournalError",
     "PayloadError",

@@ -66,3 +66,11 @@ def test_two_desks_in_processes_of_their_own_agree():
     command = [sys.executable, str(ROOT / "examples" / "two_desks.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "two desks heard 600 events, in one order\n", done.stderr
+
+
+def test_a_desk_that_is_killed_books_everything_once():
+    command = [sys.executable, str(ROOT / "examples" / "durable_desk.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    killed, told = done.stdout.splitlines()
+    assert killed.startswith("killed with "), done.stderr
+    assert told == "300 events booked, which add up to 300"

@@ -10,7 +10,7 @@ from remote_kit import connect, nodes, run, take
 from shell_kit import event_lines, heard, start_nodes
 
 TOPICS = ("orders", "payments", "stock")
-EVENTS = int(os.environ.get("UNISONO_REPLAY_EVENTS", "3000"))
+EVENTS = int(os.environ.get("REPLAY_EVENTS", "3000"))
 PARTS = 3
 
 

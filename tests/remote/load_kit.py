@@ -21,6 +21,7 @@ class Load:
     def __init__(self):
         self.sent = []
         self.unconfirmed = 0
+        self.longest_s = 0.0  # that an event waited for its confirmation
 
     async def open(self, stack, url, publishers=2):
         self.publishers = [
@@ -38,6 +39,7 @@ class Load:
         while not stop.is_set():
             n += 1
             topic, id = dice.choice(TOPICS), f"{bus.name}-{n}"
+            asked = time.monotonic()
             for _ in range(20):
                 try:
                     begun = time.monotonic()
@@ -49,6 +51,7 @@ class Load:
                     assert time.monotonic() - begun < 6, "a publish has a bound"
             else:
                 raise AssertionError(f"{id} was never confirmed")
+            self.longest_s = max(self.longest_s, time.monotonic() - asked)
             self.sent.append(id)
             await asyncio.sleep(0.002)
 
@@ -68,13 +71,20 @@ class Load:
 @asynccontextmanager
 async def under_load(url, *names, seconds=0.4):
     """Load before, during and after whatever happens in the block."""
-    async with nodes(url, *names) as started, AsyncExitStack() as stack:
+    async with nodes(url, *names) as started, loaded(url, seconds):
+        yield started
+
+
+@asynccontextmanager
+async def loaded(url, seconds=0.4):
+    """The same, with nodes of somebody else's."""
+    async with AsyncExitStack() as stack:
         load, stop = Load(), asyncio.Event()
         await load.open(stack, url)
         work = asyncio.create_task(load.publish(stop))
         await asyncio.sleep(seconds)
         before = len(load.sent)
-        yield started
+        yield load
         await until(lambda: len(load.sent) > before + 50)
         stop.set()
         await work

@@ -29,7 +29,7 @@ from unisono.ens.store import open_store
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
-from unisono.model.release import OLDEST, SPEAKS, strange
+from unisono.model.release import OLDEST, RETAINS, SPEAKS, strange
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
@@ -145,6 +145,7 @@ class Node:
             ]
             if isinstance(links := getattr(self._service, "on_link", None), list):
                 links.append(self._linked)
+            self._beat_once()  # before we ask for anything, so that others know whom they hear
             await self._keeper.watch()
             self._beating = asyncio.create_task(self._beat_on(), name=f"{self.name} beats")
         except BaseException:
@@ -274,6 +275,11 @@ class Node:
         except (FrameError, ValueError) as error:
             self._reject(topic, error)
             return
+        if is_node and self._is_too_old(source):
+            self._reject(
+                topic, f"node '{source}' speaks a release that forgets what is kept here; upgrade it"
+            )
+            return
         if is_node and len(self._nodes) < NODES_MAX:
             self._nodes.add(source)
         self.observer.arrived(packets)
@@ -292,6 +298,16 @@ class Node:
         """Somebody has begun a life; no clock is wrong by years."""
         if self._latest < life < time.time_ns() + LIFE_AHEAD_NS:
             self._latest = life
+
+    def _is_too_old(self, node: str) -> bool:
+        """Whether a node of an older release would write a control record without what this one says.
+
+        Those that take part already, while they are upgraded, are believed.
+        """
+        control = self.control
+        if control is None or not control.retained or node in control.nodes:
+            return False
+        return self._speaks.get(node, 1) < RETAINS
 
     def _transmit(self, to: str, packet: Packet) -> None:
         is_node = to in self._nodes
@@ -396,16 +412,17 @@ class Node:
 
     # Signs of life.
 
+    def _beat_once(self) -> None:
+        version = 0 if self.control is None else self.control.version
+        trouble, world = self._keeper.trouble[:TROUBLE_MAX], self._keeper.world
+        beat = Beat(self.name, self.life, world, version, SPEAKS, OLDEST, trouble, self._latest)
+        self._post.publish(BEATS, encode(beat))
+
     async def _beat_on(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            control = self.control
-            version = 0 if control is None else control.version
-            trouble = self._keeper.trouble[:TROUBLE_MAX]
-            world = self._keeper.world
-            beat = Beat(self.name, self.life, world, version, SPEAKS, OLDEST, trouble, self._latest)
-            self._post.publish(BEATS, encode(beat))
-            if control is not None:
-                for suspect in self._beats.suspects(control.live, loop.time()):
+            self._beat_once()
+            if self.control is not None:
+                for suspect in self._beats.suspects(self.control.live, loop.time()):
                     self._host.handle(Suspected(suspect))
             await asyncio.sleep(self.options.beat_s)

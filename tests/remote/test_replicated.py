@@ -4,6 +4,7 @@ The quick ones run with `make test`; what needs elections, which take the server
 """
 
 import asyncio
+import shutil
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -142,5 +143,17 @@ def test_without_most_servers_nothing_is_confirmed_and_nothing_is_lost(tmp_path)
                     with suppress(UnconfirmedError):
                         receipt = await bus.publish("orders", 2, id="second")
             assert receipt.stamp == {"orders": 2}
+
+    run(scenario(), BOUND_S)
+
+
+@pytest.mark.durability
+def test_a_server_that_lost_its_disk_gets_everything_from_the_others(tmp_path):
+    async def scenario():
+        async with cluster_at(tmp_path) as (cluster, url), under_load(url, "n1", "n2"):
+            await cluster.kill("s1")
+            shutil.rmtree(tmp_path / "s1" / "jetstream")
+            await cluster.start_server("s1")
+            await cluster.kill("s2")  # what s1 has now is needed
 
     run(scenario(), BOUND_S)

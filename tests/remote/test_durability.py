@@ -158,6 +158,24 @@ def test_lanes_in_memory_are_gone_with_the_server_and_everybody_says_so():
     run(scenario())
 
 
+def test_lanes_in_memory_survive_all_nodes_at_once(nats_url):
+    async def scenario():
+        async with (
+            nodes(nats_url, "n1", "n2") as started,
+            connect(nats_url, "p") as bus,
+            bus.subscribe("orders") as events,
+        ):
+            await bus.publish_many([("orders", n) for n in range(100)])
+            for node in started:
+                await node.close()
+            async with nodes(nats_url, "n3"):
+                receipt = await bus.publish("orders", 100)
+                assert receipt.stamp["orders"] == 101
+                assert [event.data for event in await take(events, 101)] == list(range(101))
+
+    run(scenario())
+
+
 def test_lanes_in_memory_survive_nodes(nats_url):
     async def scenario():
         async with under_load(nats_url, "n1", "n2") as [first, _]:

@@ -17,7 +17,7 @@ from unisono.engines.topic_managers.publisher import Publisher
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import Keeping
-from unisono.model.durability import Durability, check_durability, suffices
+from unisono.model.durability import LEVELS, Durability, check_durability, suffices
 from unisono.model.errors import (
     ConfigError,
     ForgottenError,
@@ -282,7 +282,7 @@ class Client:
         """Why this system is none for us."""
         if reason := strange(told.speaks, told.oldest):
             return VersionError(f"a node answers, but {reason}")
-        if told.durability:
+        if told.durability in LEVELS:
             self.durability = check_durability(told.durability)
         elif self._wanted != "none":
             return VersionError(

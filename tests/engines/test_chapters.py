@@ -168,7 +168,7 @@ def test_marks_follow_a_lane_and_keep_enough():
 
 
 def test_a_lane_that_comes_back_keeps_its_mark_and_a_record_of_old_knows_none():
-    assert move_marks({"N": Mark(4, 9)}, {"M": 7}, {"N": 10}, 5) == {"N": Mark(4, 9)}
-    assert move_marks({"N": Mark(4, 9)}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(9, 20)}
-    assert move_marks({}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(20, 20)}
-    assert move_marks({}, {}, {"N": 20}, 50) == {"N": Mark(1, 1)}
+    assert move_marks({"N": Mark(4, 9, 9)}, {"M": 7}, {"N": 10}, 5) == {"N": Mark(4, 9, 10)}
+    assert move_marks({"N": Mark(4, 9, 9)}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(9, 20, 20)}
+    assert move_marks({}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(20, 20, 20)}
+    assert move_marks({}, {}, {"N": 20}, 50) == {"N": Mark(1, 1, 20)}

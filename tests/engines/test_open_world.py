@@ -537,7 +537,7 @@ THIRD = with_topics(with_topics(ONE))
 def test_a_lane_is_cut_where_an_epoch_before_this_one_begins_and_enough_is_kept():
     assert THIRD.epoch == 3
     for older, cut in ((1, None), (95, 94)):
-        control = replace(THIRD, marks={"N1": Mark(older, 100)})
+        control = replace(THIRD, marks={"N1": Mark(older, 100, 100)})
         _, effects = node(control, {"N1": LANE})
         assert effects == ([Truncate("N1", cut)] if cut else [])
 

@@ -60,6 +60,7 @@ class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     seen: tuple[Sequenced, ...]
     keys: dict[str, tuple[Keyed, ...]] = {}  # topic -> the newest of its keys, oldest first
     before: dict[str, int] = {}  # lane -> the sequence with which the epoch before began in it
+    began_at: float = 0.0  # by the clock of whoever decided on it; 0.0: nobody knows
 
 
 LaneRecord: TypeAlias = EventRecord | JoinRecord | SealRecord | EpochRecord

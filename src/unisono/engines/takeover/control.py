@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unisono.engines.plan import Plan, Registration, conflict_graph, elimination_forest
-from unisono.engines.takeover.chapters import Mark, move_marks
+from unisono.engines.takeover.chapters import EVERYTHING, Chapter, Mark, Retention, move_marks, turn_page
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Registration as Held
 
@@ -44,13 +44,11 @@ class Control:
     )  # subscriber -> what it holds by pattern
     begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see chapters.py
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
+    began_at: float = 0.0  # by the clock of whoever decided on the epoch; 0.0: nobody knows
+    retained: bool = False  # whether the past is kept for those who ask for it
+    chapters: tuple[Chapter, ...] = field(hash=False, default=())  # what is kept of it
     intent: Intent | None = None  # while sealing
     decider: str = ""
-    retained: bool = False  # whether the lanes are kept as a history
-
-    def threshold(self, asked: int) -> int:
-        """How many must hold two topics for them to be ordered together: a history counts as one of them."""
-        return 1 if self.retained else asked
 
     @property
     def live(self) -> tuple[str, ...]:
@@ -61,6 +59,10 @@ class Control:
     def leader(self) -> str:
         """The node that plans changes: the first that is not declared dead."""
         return self.live[0]
+
+    def threshold(self, asked: int) -> int:
+        """How many must hold two topics for them to be ordered together: a history counts as one of them."""
+        return 1 if self.retained else asked
 
     def is_light(self, topics: Iterable[str]) -> bool:
         """Whether these topics lie on one path to a root, so that joining them needs no epoch."""
@@ -93,16 +95,23 @@ class Control:
         leaving: Iterable[str] = (),
         patterns: Mapping[str, Held] | None = None,
         forget: Iterable[str] = (),
+        at: float = 0.0,
     ) -> Control:
-        """The record by which `node` decides on the next epoch; `forget` names lanes nobody will read again."""
-        gone = {*self.dead, *dead}.difference(alive)
+        """The record by which `node` decides on the next epoch, `at` this time of day.
+
+        `forget` names lanes that need not be read any more to go on.
+        """
+        lost = {*self.dead, *dead}.difference(alive)
         nodes = tuple(sorted({*self.nodes, *alive}.difference(leaving)))
-        live = [n for n in nodes if n not in gone]
+        live = [n for n in nodes if n not in lost]
         owner = dict(self.owner) | dict(moves or {})
         for i, topic in enumerate(sorted(t for t, n in owner.items() if n not in live)):
             owner[topic] = live[i % len(live)]
         lanes = _lanes(owner, live)
-        archive = tuple(sorted({*self.archive, *self.lanes}.difference(forget)))
+        ended = {lane: self.marks[lane].at_end() for lane in forget if lane in self.marks}
+        told = {lane for chapter in self.chapters for lane in chapter.begins}
+        gone = {lane for lane in forget if lane not in told and ended.get(lane) == self.marks.get(lane)}
+        archive = tuple(sorted({*self.archive, *self.lanes}.difference(gone)))
         return replace(
             self,
             version=self.version + 1,
@@ -113,42 +122,77 @@ class Control:
             lanes=lanes,
             sealed=self.lanes,
             archive=archive,
-            dead=tuple(sorted(gone.intersection(nodes))),
+            dead=tuple(sorted(lost.intersection(nodes))),
             patterns=self.patterns if patterns is None else dict(patterns),
-            marks={lane: mark for lane, mark in self.marks.items() if lane in {*archive, *lanes}},
+            marks={n: ended.get(n, mark) for n, mark in self.marks.items() if n in {*archive, *lanes}},
+            began_at=max(self.began_at, at),
             intent=intent,
             decider=node,
         )
 
-    def active(self, plan: Plan, written: Mapping[str, int] | None = None, kept: int = 0) -> Control:
+    def active(
+        self,
+        plan: Plan,
+        written: Mapping[str, int] | None = None,
+        kept: int = 0,
+        retain: Retention = EVERYTHING,
+    ) -> Control:
         """The record that begins the epoch; `written` says where that is written down, lane by lane.
 
         Nodes that adopt it read so many records that are `kept` for repair, if there are as many.
         """
         written = written or {}
+        begins = {lane: written[lane] for lane in self.lanes if lane in written}
+        chapters = self.chapters
+        if self.retained:
+            ended = sum(written[lane] - self.begins[lane] for lane in self.begins if lane in written)
+            chapters = turn_page(chapters, Chapter(self.epoch, self.began_at, begins), ended, retain)
         return replace(
             self,
             version=self.version + 1,
             state="active",
             plan=plan,
-            begins={lane: written[lane] for lane in self.lanes if lane in written},
+            begins=begins,
             marks=dict(self.marks) | move_marks(self.marks, self.begins, written, kept),
+            chapters=chapters,
             intent=None,
         )
+
+    @property
+    def read_lanes(self) -> tuple[str, ...]:
+        """The lanes that a node reads when it adopts this epoch."""
+        return tuple(sorted({*self.lanes, *self.archive}))
 
     def reads_after(self, lane: str) -> int:
         """Behind which sequence a node reads a lane when it adopts this epoch; nothing before it is needed."""
         return self.marks[lane].older - 1 if lane in self.marks else 0
 
+    def spare(self, lane: str) -> int:
+        """Up to which sequence nobody needs the records of a lane, neither to go on nor to read about the past."""
+        told = [chapter.begins[lane] - 1 for chapter in self.chapters if lane in chapter.begins]
+        return min([*told, self.reads_after(lane)])
+
 
 def first_control(
-    plan: Plan, owner: Mapping[str, str], nodes: Sequence[str], *, retained: bool = False
+    plan: Plan, owner: Mapping[str, str], nodes: Sequence[str], *, retained: bool = False, at: float = 0.0
 ) -> Control:
     """The record of a system nobody has used yet; it may have no topics at all."""
     nodes = tuple(sorted(nodes))
     lanes = _lanes(owner, nodes)
     begins = dict.fromkeys(lanes, 1)
-    return Control(1, plan.epoch, "active", plan, dict(owner), nodes, lanes, begins=begins, retained=retained)
+    return Control(
+        version=1,
+        epoch=plan.epoch,
+        state="active",
+        plan=plan,
+        owner=dict(owner),
+        nodes=nodes,
+        lanes=lanes,
+        begins=begins,
+        began_at=at,
+        retained=retained,
+        chapters=(Chapter(plan.epoch, at, begins),) if retained else (),
+    )
 
 
 def _lanes(owner: Mapping[str, str], live: Sequence[str]) -> tuple[str, ...]:

@@ -12,17 +12,17 @@ from unisono.engines.effects import Announce, Append, Decide, Effect, Read
 from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control, next_plan
 from unisono.engines.takeover.recovery import Recovery, recover
+from unisono.engines.takeover.settings import NodeSettings
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 
 
 class Finisher:
     """One attempt to finish the epoch that `control` has decided on."""
 
-    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
-        """`kept`: how many records nodes that adopt the epoch read for repair."""
+    def __init__(self, control: Control, threshold: int, settings: NodeSettings = NodeSettings()) -> None:
         self.control = control
         self.threshold = threshold
-        self.kept = kept
+        self.settings = settings
         self.sealed: set[str] = set()
         self.read: dict[str, tuple[LaneRecord, ...]] = {}
         self.recovery: Recovery | None = None
@@ -37,7 +37,7 @@ class Finisher:
             return [Read(lane, self._after(lane)) for lane in unread]
         if self.recovery is None:
             self.recovery = self._recover()
-        record = self.recovery.record(control.begins)
+        record = self.recovery.record(control.begins, control.began_at)
         lanes = sorted({*control.sealed, *control.lanes})
         if unwritten := [lane for lane in lanes if lane not in self.written]:
             return [Append(lane, record, None) for lane in unwritten]
@@ -58,7 +58,8 @@ class Finisher:
         assert control.intent is not None
         assert recovery is not None
         plan = next_plan(control.intent, recovery.registrations, self.threshold, control.epoch)
-        return Decide(control.active(plan, self.written, self.kept))
+        settings = self.settings
+        return Decide(control.active(plan, self.written, settings.lane_records_kept, settings.retention))
 
     def appended(self, lane: str, record: LaneRecord, sequence: int) -> list[Effect]:
         """A seal or an epoch record is in a lane; returns what follows, if that was the last one."""

@@ -39,6 +39,7 @@ class Planner:
         self.sweep_at = 0.0  # when to look next whether too much of that is no longer true
         self.stale = 0  # requests dropped because their epoch was over
         self.planned = 0
+        self.wall_s = 0.0  # what to add to the time of inputs to get the time of day; 0.0: nobody knows
 
     def request(
         self, replan: Replan, control: Control, now: float, source: str = "", *, trusted: bool = True
@@ -152,8 +153,12 @@ class Planner:
             leaving=leaving,
             patterns=patterns,
             forget=self.forget,
+            at=self._time_of_day(now),
         )
         return [*told, Decide(sealing)]
+
+    def _time_of_day(self, now: float) -> float:
+        return now + self.wall_s if self.wall_s else 0.0
 
     def force(self, control: Control, now: float, *, dead: Iterable[str] = ()) -> Control:
         """The record of a forced epoch: as now, less those that are gone, plus what is wanted on one path.
@@ -163,7 +168,8 @@ class Planner:
         patterns, gone, _ = self._patterns(control, control.plan.rank, now, forced=True)
         wants = tuple(w for w in self.requests.wants if control.owner.keys() >= set(w))
         intent = Intent(self.settings.plan, control.plan.rank, wants, self._held(now), gone)
-        return control.sealing(self.node, intent, dead=dead, alive=(self.node,), patterns=patterns)
+        at = self._time_of_day(now)
+        return control.sealing(self.node, intent, dead=dead, alive=(self.node,), patterns=patterns, at=at)
 
     def _patterns(
         self, control: Control, rank: tuple[str, ...], now: float, *, forced: bool = False

@@ -29,10 +29,10 @@ class Recovery(NamedTuple):
     seen: tuple[Sequenced, ...]
     keys: dict[str, tuple[Keyed, ...]]
 
-    def record(self, before: Mapping[str, int]) -> EpochRecord:
-        """What is written in every lane; `before` says where the epoch before began."""
+    def record(self, before: Mapping[str, int], at: float = 0.0) -> EpochRecord:
+        """What is written in every lane; `before` says where the epoch before began, and `at` when this one did."""
         begun = self.notice, self.registrations, self.seen, self.keys
-        return EpochRecord(self.notice.epoch, *begun, dict(before))
+        return EpochRecord(self.notice.epoch, *begun, dict(before), at)
 
 
 def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:

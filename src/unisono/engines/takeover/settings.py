@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from unisono.engines.takeover.chapters import Retention
 from unisono.engines.takeover.control import PlanKind
 
 
@@ -40,3 +41,11 @@ class NodeSettings(msgspec.Struct, frozen=True):
     )
     lane_records_kept: int = 10_000  # records that are kept for repair when a lane is truncated
     archive_epochs: int = 64  # a lane that was not written for so many epochs is not read any more
+    # How much of the past is kept for those who ask for it.
+    retain_records: int = 0  # in all lanes together; 0: the first node makes a system that keeps nothing
+    retain_s: float = 0.0  # what is older may go; 0.0: however old it is
+
+    @property
+    def retention(self) -> Retention:
+        """How much of the past is kept at least."""
+        return Retention(self.retain_records, self.retain_s)

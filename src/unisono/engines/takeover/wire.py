@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from unisono.engines.plan import Plan
-from unisono.engines.takeover.chapters import Mark
+from unisono.engines.takeover.chapters import Chapter, Mark
 from unisono.engines.takeover.control import Control, Intent, PlanKind
 from unisono.model.codec import VERSION, decode_versioned
 from unisono.model.errors import FrameError, PlanError
@@ -31,6 +31,13 @@ class _Intent(msgspec.Struct, frozen=True, array_like=True):
     wants: tuple[tuple[_Place, ...], ...]
     reports: tuple[Registration, ...]
     gone: tuple[str, ...] = ()
+
+
+class _Chapter(msgspec.Struct, frozen=True, array_like=True):
+    epoch: _Count
+    began_at: float
+    begins: dict[str, _Count]
+    records: _Count
 
 
 class _Control(msgspec.Struct, frozen=True, array_like=True):
@@ -53,8 +60,10 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     decider: str
     patterns: tuple[Registration, ...] = ()
     begins: dict[str, _Count] = {}
-    marks: dict[str, tuple[_Count, _Count]] = {}
+    marks: dict[str, tuple[_Count, _Count, _Count]] = {}
     retained: bool = False
+    began_at: float = 0.0
+    chapters: tuple[_Chapter, ...] = ()
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -98,8 +107,10 @@ def encode_control(control: Control) -> bytes:
         decider=control.decider,
         patterns=tuple(control.patterns[name] for name in sorted(control.patterns)),
         begins=dict(control.begins),
+        marks={lane: (mark.older, mark.newer, mark.last) for lane, mark in control.marks.items()},
+        began_at=control.began_at,
         retained=control.retained,
-        marks={lane: (mark.older, mark.newer) for lane, mark in control.marks.items()},
+        chapters=tuple(_Chapter(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.chapters),
     )
     return bytes([VERSION]) + _encoder.encode(wire)
 
@@ -130,6 +141,8 @@ def _unpack(wire: _Control) -> Control:
         raise FrameError("not a control record: its topics are not named once each")
     if not wire.nodes or not set(wire.dead) < set(wire.nodes):
         raise FrameError("not a control record: no node in it is alive")
+    if wire.retained and not wire.chapters:
+        raise FrameError("not a control record: it keeps the past and does not say where")
     parents = [None if up is None else rank[up] for up in wire.parents]
     groups = [frozenset(_named(held, rank)) for held in wire.groups]
     plan = Plan(
@@ -154,8 +167,10 @@ def _unpack(wire: _Control) -> Control:
         decider=wire.decider,
         patterns={held.subscriber: held for held in wire.patterns},
         begins=wire.begins,
-        retained=wire.retained,
         marks={lane: Mark(*mark) for lane, mark in wire.marks.items()},
+        began_at=wire.began_at,
+        retained=wire.retained,
+        chapters=tuple(Chapter(c.epoch, c.began_at, c.begins, c.records) for c in wire.chapters),
     )
 
 

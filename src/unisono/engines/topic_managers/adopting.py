@@ -141,9 +141,8 @@ class Adopting(Hosting):
         """Carry the decided epoch through, whoever decided it."""
         assert self.control is not None
         if self.finisher is None:
-            kept = self.settings.lane_records_kept
             threshold = self.control.threshold(self.manager_settings.threshold)
-            self.finisher = Finisher(self.control, threshold, kept)
+            self.finisher = Finisher(self.control, threshold, self.settings)
         self.finish_at = now + self.settings.retry_s
         return self.finisher.pending()
 
@@ -181,19 +180,15 @@ class Adopting(Hosting):
             return []
         return [Send(control.leader, Replan(control.epoch, alive=self.name))]
 
-    def _lanes(self) -> list[str]:
-        assert self.control is not None
-        return sorted({*self.control.lanes, *self.control.archive})
-
     def _read_lanes(self) -> list[Effect]:
         """Ask for what has not been read of the lanes, as far back as it may be needed."""
         control, read = self.control, self.adopting or {}
         assert control is not None
-        return [Read(lane, control.reads_after(lane)) for lane in self._lanes() if lane not in read]
+        return [Read(lane, control.reads_after(lane)) for lane in control.read_lanes if lane not in read]
 
     def _adopt_if_read(self, now: float) -> list[Effect]:
         control, read = self.control, self.adopting
-        if control is None or read is None or not read.keys() >= set(self._lanes()):
+        if control is None or read is None or not read.keys() >= set(control.read_lanes):
             return []
         self.adopting = None
         return self._adopt(control, read, now)
@@ -208,7 +203,9 @@ class Adopting(Hosting):
         if not self._has_begun(control, start):
             return self._look(now)  # it is over, and its beginning is not kept any more
         due = self.planner.begun(control, start.registrations if start is not None else (), now)
-        cuts = self._truncate(control, read) + due
+        cuts = self._truncate(control) + due
+        if control.leader == self.name:
+            self.planner.forget = tuple(lane for lane in control.archive if self._is_old(lane, control, read))
         own = read.get(self.name)
         if own is None or is_sealed(own[0], control.epoch):
             return cuts  # we own nothing, or it is already over
@@ -237,24 +234,23 @@ class Adopting(Hosting):
             effects += self._routed(routed, now)
         return effects
 
-    def _truncate(self, control: Control, read: Lanes) -> list[Effect]:
+    def _truncate(self, control: Control) -> list[Effect]:
         """Let go of what nobody needs any more: in our lane, and, who leads, in those that nobody writes."""
         leads = control.leader == self.name
         effects: list[Effect] = []
-        for lane in read:
+        for lane in control.read_lanes:
             if lane == self.name or (leads and lane not in {*control.lanes, *control.sealed}):
                 cut = self._cut(lane, control)
                 if cut > 0:
                     effects.append(Truncate(lane, cut))
-        if leads:
-            self.planner.forget = tuple(lane for lane in control.archive if self._is_old(lane, control, read))
         return effects
 
     def _cut(self, lane: str, control: Control) -> int:
-        """Up to which sequence a lane may go: what is not even read for repair."""
-        return control.reads_after(lane)
+        """Up to which sequence a lane may go."""
+        return control.spare(lane)
 
     def _is_old(self, lane: str, control: Control, read: Lanes) -> bool:
+        """Whether a lane has not been written for so long that nobody need read it to go on."""
         if lane in {*control.lanes, *control.sealed}:
             return False
         newest = max((r.epoch for r in read[lane][0] if isinstance(r, SealRecord | EpochRecord)), default=-1)

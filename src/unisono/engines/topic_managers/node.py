@@ -46,6 +46,10 @@ class ManagerNode(Adopting):
         super().__init__(name, settings, managers, restarted=restarted)
         self.long_until = 0.0  # no epoch is asked for before this because the lane is long
 
+    def tell_time(self, wall_s: float) -> None:
+        """Say what to add to the time of inputs to get the time of day; it is only written down."""
+        self.planner.wall_s = wall_s
+
     # The contract.
 
     def handle(self, input: Input, now: float) -> list[Effect]:

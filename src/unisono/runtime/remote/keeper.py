@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from unisono.engines.effects import Append, Decide, Effect, Look, Read, Truncate
 from unisono.engines.inputs import Appended, Controlled, Input, ReadBack
 from unisono.engines.takeover.control import Control
@@ -132,7 +134,7 @@ class Keeper:
         self._put(lane, record, data, expected)
 
     async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
-        brief = encode_record(EpochRecord(record.epoch, record.notice, (), (), before=record.before))
+        brief = encode_record(msgspec.structs.replace(record, registrations=(), seen=(), keys={}))
         if len(brief) > self._chest.limit // 2:
             brief = encode_record(SealRecord(record.epoch, record.before))
         self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)

@@ -14,6 +14,8 @@ from unisono.model.ids import is_pattern, matches
 from unisono.sim.moving.processes import Host, Makers, Process, draw_clock
 from unisono.sim.moving.world import MovingWorld, Partition
 
+WALL_S = 1000.0  # the time of day when a world begins
+
 
 class Place:
     """How far a member has come in all its lives: as if it wrote that down with every event."""
@@ -50,7 +52,7 @@ class Cluster:
         plan = next_plan(Intent(world.node.plan, world.topics), (), world.threshold, 0)
         nodes = [name for name in world.nodes if name not in world.late]
         owners = dict(zip(world.topics, world.owners, strict=True))
-        return first_control(plan, owners, nodes, retained=world.retained)
+        return first_control(plan, owners, nodes, retained=world.retained, at=WALL_S)
 
     def start(self, name: str) -> Host:
         """Begin the next life of a process."""
@@ -61,6 +63,7 @@ class Cluster:
         world = self.world
         if name in world.nodes:
             node = self.makers.node(name, world.node, world.managers, restarted=process.life > 1)
+            node.tell_time(WALL_S)
             return self._host(name, process, node)
         if name in self.specs:
             settings = self.specs[name].settings

@@ -14,6 +14,7 @@ from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.recovery import Recovery, recover
+from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import LaneWriter, Written
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.node import ManagerNode
@@ -274,8 +275,8 @@ def with_writer(weak: type[LaneWriter]) -> type[ManagerNode]:
 class SealsTheDeadOnly(Finisher):
     """Leaves the lanes of the living open while it computes where they are."""
 
-    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
-        super().__init__(control, threshold, kept)
+    def __init__(self, control: Control, threshold: int, settings: NodeSettings = NodeSettings()) -> None:
+        super().__init__(control, threshold, settings)
         self.sealed = {lane for lane in control.sealed if lane not in control.dead}
 
     def read_back(self, answer: ReadBack) -> list[Effect]:
@@ -290,8 +291,8 @@ class SealsTheDeadOnly(Finisher):
 class SealsNothing(SealsTheDeadOnly):
     """Recovers each topic from its last stored event, and seals nothing."""
 
-    def __init__(self, control: Control, threshold: int, kept: int = 0) -> None:
-        super().__init__(control, threshold, kept)
+    def __init__(self, control: Control, threshold: int, settings: NodeSettings = NodeSettings()) -> None:
+        super().__init__(control, threshold, settings)
         self.sealed = set(control.sealed)
 
     def _recover(self) -> Recovery:
@@ -340,8 +341,7 @@ def with_finisher(weak: type[Finisher], node: type[ManagerNode] = ManagerNode) -
     class WeakNode(node):  # type: ignore[misc, valid-type]
         def _finish(self, now: float) -> list[Effect]:
             if getattr(self, "finisher", None) is None:
-                kept = self.settings.lane_records_kept
-                self.finisher = weak(self.control, self.manager_settings.threshold, kept)
+                self.finisher = weak(self.control, self.manager_settings.threshold, self.settings)
             effects: list[Effect] = super()._finish(now)
             return effects
 

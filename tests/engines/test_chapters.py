@@ -1,14 +1,15 @@
 """Where epochs begin in lanes: whoever finishes or adopts an epoch reads from there, and the past can be followed."""
 
+from dataclasses import replace
 from random import Random
 
 from unisono.engines.effects import Append, Decide, Look, Read
 from unisono.engines.inputs import Appended, Controlled, ReadBack, Suspected
-from unisono.engines.takeover.chapters import Mark, move_marks
+from unisono.engines.takeover.chapters import CHAPTERS, Chapter, Mark, Retention, move_marks, turn_page
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.node import ManagerNode
-from unisono.model.frames import Publication, Registration, Stamped
+from unisono.model.frames import EpochNotice, Publication, Registration, Stamped
 from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
 
 BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
@@ -172,3 +173,94 @@ def test_a_lane_that_comes_back_keeps_its_mark_and_a_record_of_old_knows_none():
     assert move_marks({"N": Mark(4, 9, 9)}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(9, 20, 20)}
     assert move_marks({}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(20, 20, 20)}
     assert move_marks({}, {}, {"N": 20}, 50) == {"N": Mark(1, 1, 20)}
+
+
+# What is kept of the past.
+
+
+def turned(sizes, retain, seconds_each=0.0):
+    """The chapters after epochs of these sizes, in one lane, and where each epoch began."""
+    chapters, begins, at = (Chapter(0, 100.0, {"N": 1}),), [1], 100.0
+    for epoch, size in enumerate(sizes, start=1):
+        at += seconds_each
+        begins.append(begins[-1] + size)
+        chapters = turn_page(chapters, Chapter(epoch, at, {"N": begins[-1]}), size, retain)
+    return chapters, begins
+
+
+def test_the_past_is_kept_in_few_chapters_that_go_as_a_whole():
+    random = Random("chapters")
+    for _ in range(100):
+        sizes, records = [random.randint(2, 30) for _ in range(200)], random.choice((1, 50, 500, 10_000))
+        chapters, begins = turned(sizes, Retention(records))
+        assert len(chapters) <= CHAPTERS + 2
+        assert all(chapter.begins["N"] == begins[chapter.epoch] for chapter in chapters)
+        kept = begins[-1] - chapters[0].begins["N"]
+        assert min(records, sum(sizes)) <= kept <= records * (1 + 1 / CHAPTERS) + 2 * 30
+
+
+def test_what_is_too_old_goes_also_if_there_is_little_of_it():
+    chapters, _ = turned([5] * 100, Retention(1_000_000, 160.0), seconds_each=10.0)
+    assert chapters[-1].began_at == 1100.0
+    assert 1100.0 - 160.0 - 2 * 10.0 <= chapters[0].began_at <= 1100.0 - 160.0
+    assert len(chapters) <= CHAPTERS + 2
+
+
+def test_a_node_that_was_told_nothing_lets_nothing_go():
+    chapters, _ = turned([50] * 100, Retention(), seconds_each=1e9)
+    assert [chapter.epoch for chapter in chapters] == [0]
+
+
+def test_a_clock_that_is_not_known_makes_nothing_old():
+    unknown = (Chapter(0, 0.0, {"N": 1}), Chapter(4, 0.0, {"N": 9}, 3))
+    (first, *_) = turn_page(unknown, Chapter(5, 1e9, {"N": 12}), 3, Retention(1000, 60.0))
+    assert first.epoch == 0
+
+
+def test_what_is_needed_to_go_on_or_to_be_read_is_not_cut():
+    control = replace(
+        FIRST,
+        retained=True,
+        marks={"N1": Mark(40, 60, 60), "N2": Mark(5, 5, 9)},
+        chapters=(Chapter(3, 0.0, {"N1": 21}), Chapter(7, 0.0, {"N1": 50, "N2": 9})),
+    )
+    assert control.spare("N1") == 20
+    assert control.spare("N2") == 4
+    assert replace(control, chapters=control.chapters[1:]).spare("N1") == 39
+    assert replace(control, retained=False, chapters=()).spare("N1") == 39
+
+
+def test_a_lane_of_which_something_is_told_is_remembered_until_that_goes():
+    """First it is read no more, then it is cut, then it is forgotten."""
+    gone = Intent("line", ("A", "B"))
+    marks = {"N1": Mark(2, 2, 2), "N9": Mark(3, 8, 12)}
+    chapters = (Chapter(0, 0.0, {"N9": 1}), Chapter(4, 0.0, {"N1": 2}))
+    control = replace(FIRST, archive=("N1", "N9"), marks=marks, retained=True, chapters=chapters)
+    after = control.sealing("N1", gone, forget=("N9",))
+    assert after.marks["N9"] == Mark(12, 12, 12)
+    assert "N9" in after.archive
+    assert after.spare("N9") == 0
+    later = replace(after, state="active", chapters=chapters[1:])
+    assert later.spare("N9") == 11
+    assert "N9" not in later.sealing("N1", gone, forget=("N9",)).archive
+
+
+def test_retained_systems_order_what_one_subscriber_holds():
+    held = (Registration("s", 1, ("A", "B")),)
+    began = EpochRecord(0, EpochNotice(0, {"A": 0, "B": 0}), held, ())
+    for retained in (False, True):
+        first = first_control(PLAN, dict.fromkeys("AB", "N1"), ["N1"], retained=retained)
+        plan = next_plan(Intent("line", ("A", "B")), held, first.threshold(2), 0)
+        node = ManagerNode("N1", NodeSettings())
+        node.handle(Controlled(replace(first, plan=plan)), 0.0)
+        node.handle(ReadBack("N1", (began,), 1), 0.0)
+        assert ("A" in node.managers["B"].group) == retained
+
+
+def test_an_epoch_says_when_it_was_decided_and_time_does_not_go_back():
+    lanes, control = Lanes(), first_control(PLAN, dict.fromkeys("AB", "N1"), ["N1", "N2"], at=50.0)
+    for wall_s, began_at in ((100.0, 100.0), (70.0, 100.0), (130.0, 130.0)):
+        node = ManagerNode("N1", NodeSettings())
+        node.tell_time(wall_s)
+        control = force(lanes, node, replace(control, dead=()))
+        assert control.began_at == lanes.records["N1"][-1].began_at == began_at

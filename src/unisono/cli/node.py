@@ -17,7 +17,7 @@ from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Settings, Url, load, storing
 from unisono.ens.registry import open_service
 from unisono.observability.metrics import Registry
-from unisono.runtime.remote.node import Node, NodeOptions
+from unisono.runtime.remote.node import DEFAULTS, Node, NodeOptions
 from unisono.runtime.remote.node_observer import NodeObserver
 
 READY_S = 30.0
@@ -31,12 +31,25 @@ def node(
         float, typer.Option(help="Seconds of silence after which a node is taken for dead.")
     ] = 2.0,
     durability: Durability = None,
+    retain_records: Annotated[
+        int | None,
+        typer.Option(
+            help="Records of the past that are kept at least; 0: none, in a new system. [default: 1000000]"
+        ),
+    ] = None,
+    retain_s: Annotated[
+        float | None, typer.Option(help="Seconds after which they may go; 0: never. [default: 7 days]")
+    ] = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
     """Sequence topics until stopped; several nodes on one broker share them."""
-    options = NodeOptions(beat_s=beat, suspect_s=suspect)
-    settings = load({"url": url, "durability": durability, "metrics_port": metrics_port})
+    given = {"url": url, "durability": durability, "metrics_port": metrics_port}
+    settings = load({**given, "retain_records": retain_records, "retain_s": retain_s})
+    kept = msgspec.structs.replace(
+        DEFAULTS.node, retain_records=settings.retain_records, retain_s=settings.retain_s
+    )
+    options = NodeOptions(beat_s=beat, suspect_s=suspect, node=kept)
     asyncio.run(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))
 
 

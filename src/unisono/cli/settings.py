@@ -24,6 +24,7 @@ from msgspec import Meta
 
 from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError
+from unisono.runtime.remote.node import RETAIN_RECORDS, RETAIN_S
 
 FILE = "unisono.toml"
 PREFIX = "UNISONO_"
@@ -75,6 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     url: str = "nats://127.0.0.1:4222"
     name: str | None = None  # who we are
     durability: Wanted | None = None  # what stored means: memory, disk or replicated
+    retain_records: Annotated[int, Meta(ge=0)] = RETAIN_RECORDS  # of the past; 0: a new system keeps nothing
+    retain_s: Annotated[float, Meta(ge=0)] = RETAIN_S  # what is older may go; 0: however old it is
     log: str = "warning"  # or debug, info, error; parts: "warning,node=debug"
     log_json: bool = False
     metrics_host: str = "127.0.0.1"

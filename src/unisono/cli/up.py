@@ -158,6 +158,8 @@ class System:
             env["UNISONO_DURABILITY"] = level
         if self._settings.log_json:
             env["UNISONO_LOG_JSON"] = "true"
+        env["UNISONO_RETAIN_RECORDS"] = str(self._settings.retain_records)
+        env["UNISONO_RETAIN_S"] = str(self._settings.retain_s)
         if self._settings.trace_ratio:
             env["UNISONO_TRACE_RATIO"] = str(self._settings.trace_ratio)
         return (

@@ -36,21 +36,28 @@ class Recovery(NamedTuple):
 
 
 def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:
-    """The events and joins of a lane that count, up to the first seal of epoch `before` or later.
+    """The events and joins of a lane that count, up to the first seal of epoch `before` or later."""
+    return (record for _, record in valid_positions(records, before))
+
+
+def valid_positions(
+    records: Iterable[LaneRecord], before: int
+) -> Iterator[tuple[int, EventRecord | JoinRecord]]:
+    """The same, each with its position, from 1 on.
 
     A record counts if its epoch was not over when it was stored and it continues its writer's row: a copy, or
     what a sealed writer still managed to store, does not.
     """
     current = 0
     rows: dict[int, int] = {}
-    for record in records:
+    for position, record in enumerate(records, start=1):
         if isinstance(record, SealRecord | EpochRecord):
             if record.epoch >= before:
                 return
             current = max(current, record.epoch)
         elif record.epoch >= current and record.index == rows.get(record.epoch, 0) + 1:
             rows[record.epoch] = record.index
-            yield record
+            yield position, record
 
 
 def recover(

@@ -62,6 +62,9 @@ LIFE_AHEAD_NS = 10 * 365 * 86400 * 10**9
 NODES_MAX = 4096  # names of nodes that are remembered
 TROUBLE_MAX = 500  # characters of a reason
 
+RETAIN_RECORDS = 1_000_000  # of the past, unless somebody wants more or less
+RETAIN_S = 7 * 24 * 3600.0
+
 log = logging.getLogger("unisono")
 
 
@@ -70,7 +73,7 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     beat_s: float = 0.25
     suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
-    node: NodeSettings = NodeSettings(plan="forest")
+    node: NodeSettings = NodeSettings(plan="forest", retain_records=RETAIN_RECORDS, retain_s=RETAIN_S)
     managers: ManagerSettings = ManagerSettings(ring_events=16384)
     links: LinkSettings = msgspec.structs.replace(
         LINKS, queue_max=4096, peers_max=32768, family_max=8192, silent_s=60.0, answers_max=16
@@ -122,11 +125,12 @@ class Node:
             self._keeper.on_forgotten = self._forgotten
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
-            control = await self._keeper.open(first_control(EMPTY, {}, (self.name,), retained=store.shared))
+            control = await self._keeper.open(self._first_control(shared=store.shared))
             self.life = await self._keeper.new_life(self.name, self.life)
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
             )
+            self._tell_time()
             self._host = Host(
                 self.name,
                 self.engine,
@@ -152,6 +156,14 @@ class Node:
             await self.close()
             raise
         return self
+
+    def _first_control(self, *, shared: bool) -> Control:
+        """The record of a new system; what ends with this process need not be kept for anybody."""
+        retained = shared and self.options.node.retain_records > 0
+        return first_control(EMPTY, {}, (self.name,), retained=retained, at=time.time())
+
+    def _tell_time(self) -> None:
+        self.engine.tell_time(time.time() - asyncio.get_running_loop().time())
 
     def _settings(self) -> NodeSettings:
         """What was asked for, and what the service sets: an event and its stamp must fit into a frame."""
@@ -422,6 +434,7 @@ class Node:
         loop = asyncio.get_running_loop()
         while True:
             self._beat_once()
+            self._tell_time()
             if self.control is not None:
                 for suspect in self._beats.suspects(self.control.live, loop.time()):
                     self._host.handle(Suspected(suspect))

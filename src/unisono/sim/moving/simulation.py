@@ -32,6 +32,7 @@ from unisono.sim.moving.occurrences import (
     Wake,
     Watch,
 )
+from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import HONEST, Detector, Host, Makers, Process
 from unisono.sim.moving.rest import missed, restless
 from unisono.sim.moving.stage import Stage
@@ -113,6 +114,7 @@ class Simulation(Stage):
         self._record_held()
         for event in self.storage.events():
             self.recorder.sequenced("lanes", event, self.kernel.now)
+        self.faults += unreadable(self.storage)
         self.facts["swaps"] = self.ranker.swaps
         return Ending(
             self.recorder.records,

@@ -24,6 +24,7 @@ from unisono.sim.moving.occurrences import (
     Wake,
     Watch,
 )
+from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import Host, Makers, Process
 from unisono.sim.moving.ranker import Ranker
 from unisono.sim.moving.storage import Request, Storage, StorageRoute
@@ -252,6 +253,8 @@ class Stage:
             self.facts["drained nodes"] += len(self.nodes - set(control.nodes))
             self.rank, self.owner, self.nodes = control.plan.rank, control.owner, set(control.nodes)
             self.ranker.adopt(control.plan, self.kernel.now)
+            self.facts["chapters let go"] += _first_epoch(before) != _first_epoch(control)
+        self.faults += unreadable(self.storage)
         for process in self.cluster.processes.values():
             if process.is_up:
                 delay = watch.latency_s + watch.spread_s * self.random.random()
@@ -266,3 +269,8 @@ class Stage:
 
 def _life(process: Process) -> Sender:
     return Sender(process.name, process.life)
+
+
+def _first_epoch(control: Control) -> int:
+    """The first epoch that is kept for those who ask for the past."""
+    return control.chapters[0].epoch if control.chapters else 0

@@ -37,6 +37,7 @@ HAPPENED = (
     "drained nodes",
     "confirmed patterns",
     "truncations",
+    "chapters let go",
     "quotas met",
     "refused events",
     "repeated keys",

@@ -39,7 +39,14 @@ class Chronicler:
     def recall(self, recall: Recall, now: float) -> list[Effect]:
         """Somebody asks for the past; an earlier question of theirs is of no interest any more."""
         if not self.is_kept:
-            return [Send(recall.subscriber, Refused("this system keeps no history; nodes do with --retain"))]
+            return [
+                Send(
+                    recall.subscriber,
+                    Refused(
+                        "this system keeps no history; a first node with --retain-records makes one that does"
+                    ),
+                )
+            ]
         is_sound = recall.until >= 0 and recall.epoch >= -1 and recall.index >= 0
         if not is_sound or not 0 < len(recall.names) <= NAMES_MAX:
             return [Reject(FrameError(f"'{recall.subscriber}' asks for a past that cannot be"))]

@@ -95,7 +95,7 @@ class Recalling:
         if answer.asked != (self.epoch, self.index) or self.is_done:
             return []
         if self.until is None or answer.epoch > self.until:
-            why = "what it is owed is already not kept any more; nodes have to keep more (--retain)"
+            why = "what it is owed is already not kept any more; nodes have to keep more (--retain-records)"
             return [Fail(GapError(f"subscription '{self.name}': {why}"))]
         effects = self._begin(answer.floors) if self._is_beginning(answer) else []
         if answer.floors is not None:

@@ -34,7 +34,9 @@ def remember(world: MovingWorld) -> MovingWorld:
                 back_at = round(at + 0.9 * random.random(), 4)
                 script.append(Crash(at, member.name, random.random() < 0.5, back_at))
                 at = back_at
-    kept = Random(f"{world.seed} retention").choice(((8, 0.0), (30, 0.0), (1000, 0.5), (1000, 30.0), (1000, 0.0)))
+    kept = Random(f"{world.seed} retention").choice(
+        ((8, 0.0), (30, 0.0), (1000, 0.5), (1000, 30.0), (1000, 0.0))
+    )
     happenings = sorted((*world.script, *script), key=lambda happening: happening.at)
     return replace(
         world,

@@ -1,6 +1,7 @@
 """What stored means: the level is chosen once, told to clients, and kept when a server is killed."""
 
 import asyncio
+import subprocess
 from contextlib import AsyncExitStack, suppress
 
 import pytest
@@ -215,5 +216,52 @@ def test_a_full_disk_is_named_costs_nothing_and_is_over_when_there_is_room(tmp_p
                         receipt = await bus.publish("orders", f"{sent}".ljust(20_000), id=f"e{sent}")
             heard = await take(events, sent + 1)
             assert [event.id for event in heard] == [f"e{n}" for n in range(sent + 1)]
+
+    run(scenario())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 12 MB."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(tmp_path)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("only the administrator can mount a small disk")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+@pytest.mark.durability
+def test_a_disk_that_others_have_filled_costs_nothing_and_the_server_goes_on_when_there_is_room(small_disk):
+    async def scenario():
+        said = []
+        settings = ServerSettings(data=small_disk / "data", max_store=64 * 1024 * 1024)
+        async with (
+            BundledServer(settings, on_trouble=said.append) as server,
+            nodes(server.url, "n1"),
+            connect(server.url, "p", publish_timeout=3) as bus,
+            bus.subscribe("orders") as events,
+        ):
+            (small_disk / "ballast").write_bytes(bytes(6_000_000))
+            sent, why = 0, ""
+            while not why:
+                try:
+                    await bus.publish("orders", f"{sent}".ljust(20_000), id=f"e{sent}")
+                    sent += 1
+                except UnconfirmedError as error:
+                    why = str(error)
+            assert sent > 10
+            assert "the broker has confirmed no record for" in why
+            assert any("is full, nothing is stored; free some space" in str(error) for error in said)
+            (small_disk / "ballast").unlink()
+            async with asyncio.timeout(30):
+                receipt = None
+                while receipt is None:
+                    with suppress(UnconfirmedError):
+                        receipt = await bus.publish("orders", f"{sent}".ljust(20_000), id=f"e{sent}")
+            heard = await take(events, sent + 1)
+            assert [event.id for event in heard] == [f"e{n}" for n in range(sent + 1)]
+            assert server.restarts == 1
 
     run(scenario())

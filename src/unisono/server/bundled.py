@@ -26,6 +26,7 @@ from unisono.server.auth import NODE, Credentials, url_query
 from unisono.server.child import Child, Restarts, ended, tail
 from unisono.server.configuration import ERRORS, LOG, configuration
 from unisono.server.directory import DataDirectory, write_private
+from unisono.server.disk import DiskWatch
 from unisono.server.probe import check_port, free_port, reachable, server_info
 from unisono.server.settings import ServerSettings
 
@@ -34,6 +35,7 @@ log = logging.getLogger("unisono.server")
 PORTS_TRIED = 5  # free ports, before somebody else took each of them
 LOOK_S = 0.02
 RELOAD_S = 5.0
+DISK_S = 0.5  # how often we look whether it is full
 
 
 class BundledServer:
@@ -60,6 +62,8 @@ class BundledServer:
         self._program = ""
         self._child: Child | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._disk = DiskWatch(self._directory.path / LOG)
         self._ready = asyncio.Event()
         self._reloading = asyncio.Lock()
 
@@ -129,6 +133,7 @@ class BundledServer:
             await self._end()
             raise
         self._watching = asyncio.create_task(self._watch(), name="bundled server")
+        self._looking = asyncio.create_task(self._watch_disk(), name="bundled server's disk")
         log.info("server ready", extra={"fields": {"url": self.url, "pid": self.pid}})
 
     async def stop(self) -> None:
@@ -240,6 +245,7 @@ class BundledServer:
     async def _launch(self) -> None:
         """Start the process and return when it is this one that answers."""
         folder = self._directory.path
+        self._disk.begin()
         with (folder / ERRORS).open("wb") as errors:
             self._child = child = await Child.start(
                 [self._program, "-c", str(folder / "nats.conf")],
@@ -293,9 +299,23 @@ class BundledServer:
 
     async def _leave_alone(self) -> None:
         """Watch it no longer."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        tasks = [task for task in (self._watching, self._looking) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch_disk(self) -> None:
+        """Say that the disk is full, and start the server again when it no longer is."""
+        while True:
+            await asyncio.sleep(DISK_S)
+            if self._disk.look():
+                where = self._directory.path
+                self._trouble(
+                    f"the disk of {where} is full, nothing is stored; free some space and it goes on"
+                )
+            if self._disk.is_full and self._disk.has_room() and self._child is not None and self.is_ready:
+                self._ready.clear()
+                self._child.send(signal.SIGTERM)
 
     def _trouble(self, text: str) -> None:
         said = tail(self._directory.path / ERRORS, lines=2)

@@ -25,6 +25,7 @@ KEY = "control"
 WORLD = "world"
 LIVES = "life"  # by node: when its last life began
 EVERYTHING = 2**53 - 1  # behind every record
+SILENT_S = 1.0  # without an answer, whoever waits should know
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -39,7 +40,9 @@ class Keeper:
         self.control: Control | None = None  # the newest that was seen
         self.world = 0  # what everything in the store is of: one that was lost and made anew is another
         self.troubles = 0
-        self.trouble = ""  # why the last append was not stored; "" if it was
+        self._why = ""  # the last append was not stored; "" if it was
+        self._under_way = 0  # appends without an answer
+        self._heard_at = 0.0  # of any of them, or when the first was asked for
         self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._chest = Chest(store, frame_bytes_max)
@@ -124,6 +127,14 @@ class Keeper:
                 return False
         return True
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be stored now; "" if nothing is known of it."""
+        silent_s = asyncio.get_running_loop().time() - self._heard_at if self._under_way else 0.0
+        if self._why or silent_s < SILENT_S:
+            return self._why
+        return f"the broker has confirmed no record for {silent_s:.1f} s; see whether it is well, and its disk not full"
+
     # Lanes.
 
     def _append(self, lane: str, record: LaneRecord, expected: int | None) -> None:
@@ -145,13 +156,18 @@ class Keeper:
         except TROUBLES as error:
             self._trouble(error)
             return
+        if not self._under_way:
+            self._heard_at = asyncio.get_running_loop().time()
+        self._under_way += 1
         stored.add_done_callback(lambda done: self._appended(lane, record, done))
 
     def _appended(self, lane: str, record: LaneRecord, done: asyncio.Future[int | None]) -> None:
+        self._under_way -= 1
         if done.cancelled():
             return
         error = done.exception()
-        self.trouble = "" if error is None else str(error)
+        self._heard_at = asyncio.get_running_loop().time()
+        self._why = "" if error is None else str(error)
         if error is None:
             self._answer(Appended(lane, record, done.result()))
         else:

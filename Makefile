@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help replay-check durability hostile setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help replay-check durability hostile faults soak setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -49,13 +49,20 @@ kill-campaign: setup    ## the pipeline killed at random moments, its tables com
 pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
 	@$(BIN)/python scripts/pipeline_growth.py
 
-hostile: setup   ## a million frames of a hostile client, with credentials, against a node and honest clients
+hostile: setup   ## a million frames of a hostile faults soak client, with credentials, against a node and honest clients
 	@UNISONO_HOSTILE_FRAMES=1000000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_hostile_clients.py -k hundred
 
 durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes
 	@$(BIN)/python -m pytest -n 2 -m durability tests/remote tests/server
 replay-check: setup   ## 100,000 events with churn: who comes late prints what was printed from the start
 	@REPLAY_EVENTS=100000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_replay.py -k late_prints
+
+faults: setup    ## real processes killed, paused, cut off, out of disk, under wrong clocks: about 40 minutes
+	@$(BIN)/unisono lab faults --runs 220 --keep out/faults
+	@$(BIN)/unisono lab faults --runs 24 --transport redis --keep out/faults
+
+soak: setup      ## ten minutes of mixed load and faults, with an eye on memory
+	@$(BIN)/unisono lab soak --minutes 10
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

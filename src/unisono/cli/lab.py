@@ -20,6 +20,7 @@ from unisono.lab.shrink import shrink as run_shrink
 
 app = typer.Typer(no_args_is_help=True, help="Put the protocols to the test.")
 app.command("faults")(lab_faults.faults)
+app.command("soak")(lab_faults.soak)
 
 
 @app.callback()

@@ -13,6 +13,7 @@ from rich.table import Table
 from unisono.cli.output import Json, finish, people, print_json
 from unisono.lab.faults.campaign import CampaignResult, campaign
 from unisono.lab.faults.run import Result
+from unisono.lab.faults.soak import soak as run_soak
 from unisono.lab.faults.world import OUTAGES, TRANSPORTS
 from unisono.model.errors import ConfigError
 
@@ -53,6 +54,39 @@ def faults(
     finish(held=result.held and not late)
 
 
+def soak(
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 10.0,
+    seed: Annotated[int, typer.Option(min=0, help="Which faults.")] = 0,
+    rate: Annotated[float, typer.Option(min=0.01, help="Times the usual load of 300 events a second.")] = 1.0,
+    keep: Annotated[Path | None, typer.Option(help="Where everybody leaves what they wrote.")] = None,
+    json: Json = False,
+) -> None:
+    """Mixed load and faults for a long time: nothing is lost, and nobody's memory grows."""
+    began = time.monotonic()
+
+    def tell(text: str) -> None:
+        people.print(f"{time.monotonic() - began:6.0f} s  {escape(text)}")
+
+    result = run_soak(minutes, seed=seed, keep=keep, rate=rate, tell=tell)
+    if json:
+        print_json(result)
+        finish(held=result.held)
+    for name, memory in result.memory.items():
+        word = {True: "flat", False: "[bold red]grows[/]", None: "too short to tell"}[memory.is_flat]
+        people.print(
+            f"{name:>10}  {memory.plot}  {memory.first_mb:.0f} MB at first, {memory.middle_mb:.0f} when warm, "
+            f"{memory.last_mb:.0f} at the end, {memory.slope_mb_per_minute:+.2f} MB a minute: {word}"
+        )
+    run = result.run
+    for problem in (*run.violations, *run.stuck):
+        people.print(f"[bold red]{escape(problem)}[/]")
+    people.print(
+        f"{run.acknowledged:,} acknowledged, {run.delivered:,} delivered, {run.lost} lost, {run.duplicates} twice, "
+        f"{len(run.resumed)} faults"
+    )
+    finish(held=result.held)
+
+
 def _show(result: CampaignResult) -> None:
     table = Table(
         title=f"{result.runs} runs on {result.transport}, {result.acknowledged:,} acknowledged events"
@@ -69,6 +103,8 @@ def _show(result: CampaignResult) -> None:
     for failure in result.failures:
         people.print(f"[bold red]seed {failure.seed}[/]: {escape(failure.why)}")
         people.print(f"  {escape(failure.folder)}; again: {failure.again}")
+    for name, why in result.left_out.items():
+        people.print(f"left out: {name}: {why}")
     p95 = "no kill" if result.resume_s_p95 is None else f"{result.resume_s_p95:.2f} s"
     people.print(
         f"{result.lost} lost, {result.duplicates} twice, {result.violations} violations, {result.stuck} stuck; "

@@ -10,6 +10,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import nats
+import nats.js.errors
+
 from unisono.lab.faults.nursery import Nursery
 from unisono.lab.faults.processes import Process
 from unisono.model.errors import ServerError
@@ -18,8 +21,8 @@ from unisono.testing.servers import HOST, free_port, program
 
 START_S = 30.0
 DISK_MB = 24  # of a disk that will be full
-SMALL_STORE = "600KB"  # what a server may store that will be full
-HOG_BYTES = 64 * 1024
+SMALL_STORE = "16MB"  # what a server may store that will be full
+HOG_BYTES = (64 * 1024, 512)  # of what fills it: large pieces, then small ones
 
 
 class Broker:
@@ -67,12 +70,20 @@ class Broker:
         """kill -9."""
         await self.process.kill()
 
-    def fill(self, how: str) -> None:
-        """There is no room on its disk."""
+    async def fill(self, how: str) -> None:
+        """There is no room on its disk, or it may store no more."""
         if how == "disk":
             self._disk.fill()
+            return
+        async with await nats.connect(self.url) as client:
+            stream = client.jetstream()
+            await stream.add_stream(name="hog", subjects=["hog"])
+            for size in HOG_BYTES:
+                with suppress(nats.js.errors.APIError):
+                    while await stream.publish("hog", bytes(size)):
+                        pass
 
-    async def make_room(self, how: str) -> None:
+    async def make_room(self) -> None:
         """There is room again; what nats-server has given up it takes up again when it is restarted."""
         self._disk.free()
         self._allow("8GB")
@@ -105,9 +116,9 @@ class Disk:
         """Use everything that is left of it."""
         file = os.open(self._hog, os.O_WRONLY | os.O_CREAT)
         try:
-            for size in (HOG_BYTES, 512):
+            for size in HOG_BYTES:
                 with suppress(OSError):
-                    while os.write(file, b"\0" * size):
+                    while os.write(file, bytes(size)):
                         pass
         finally:
             os.close(file)

@@ -8,12 +8,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count, islice
 from pathlib import Path
 
 import msgspec
 
+from unisono.lab.faults.brokers import why_no_disk
+from unisono.lab.faults.clocks import why_no_clock
 from unisono.lab.faults.run import Result, Run
-from unisono.lab.faults.world import OUTAGES, draw
+from unisono.lab.faults.world import OUTAGES, TRANSPORTS, draw
+from unisono.model.errors import ConfigError
 
 RUN_S = 180.0  # a run that takes longer is broken
 
@@ -45,6 +49,7 @@ class CampaignResult(msgspec.Struct):
     resume_s_p95: float | None = None  # after kills of nodes and servers
     heal_s_p95: float | None = None  # from the last healing until all that was owed had come
     kinds: dict[str, KindRow] = {}
+    left_out: dict[str, str] = {}  # kinds that are not possible on this machine, and why
     failures: list[Failure] = []
 
     @property
@@ -80,16 +85,35 @@ def campaign(
     """Runs of the seeds from `first` on; folders of failed runs stay, under `keep` or where temporary files are."""
     base = keep or Path(tempfile.mkdtemp(prefix="unisono-faults-"))
     began = time.monotonic()
-    results = asyncio.run(_all(range(first, first + runs), transport, kind, jobs, base, progress))
+    left_out = impossible()
+    seeds = possible_seeds(runs, first, transport, kind, left_out)
+    results = asyncio.run(_all(seeds, transport, kind, jobs, base, progress))
     total = summarise(results, transport, kind)
+    total.left_out = {name: why for name, why in left_out.items() if name in TRANSPORTS[transport]}
     total.seconds = round(time.monotonic() - began, 1)
     if total.held and keep is None:
         shutil.rmtree(base, ignore_errors=True)
     return total
 
 
+def impossible() -> dict[str, str]:
+    """Kinds of faults that this machine does not let us do, and why."""
+    reasons = {"disk_full": why_no_disk(), "clock_jump": why_no_clock()}
+    return {kind: why for kind, why in reasons.items() if why is not None}
+
+
+def possible_seeds(
+    runs: int, first: int, transport: str, kind: str | None, left_out: dict[str, str]
+) -> list[int]:
+    """The next seeds whose worlds are possible here."""
+    if kind in left_out:
+        raise ConfigError(f"no '{kind}' on this machine: {left_out[kind]}")
+    possible = (s for s in count(first) if not left_out.keys() & set(draw(s, transport, kind).kinds))
+    return list(islice(possible, runs))
+
+
 async def _all(
-    seeds: range,
+    seeds: list[int],
     transport: str,
     kind: str | None,
     jobs: int,

@@ -35,7 +35,9 @@ class Process:
         self._nursery = nursery
 
     async def start(self) -> None:
-        """Begin a life."""
+        """Begin a life, unless another fault has brought it back already."""
+        if self.is_running:
+            return
         self.pid = await self._nursery.start(Birth(str(self.log), self.argv, self._program, self.env))
 
     @property

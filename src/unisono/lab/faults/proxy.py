@@ -16,6 +16,7 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._may_pass = {"in": asyncio.Event(), "out": asyncio.Event()}  # seen from the process
         self._refuses = False
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self) -> int:
         """Listen; returns the port."""
@@ -27,7 +28,9 @@ class Proxy:
     async def close(self) -> None:
         """End everything."""
         self._server.close()
+        self.heal()
         self.reset()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     def cut(self, *ways: str) -> None:
         """Forward nothing any more in these directions ("in", "out"), and say nothing about it."""
@@ -50,7 +53,12 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if self._refuses:
                 raise ConnectionResetError

@@ -59,6 +59,7 @@ class Run:
         self.world = world
         self.folder = folder
         self.deeds: list[Deed] = []
+        self.is_ready = False
         self.nursery = Nursery()
         self.dice = random.Random(f"choices {world.seed}")
         in_cluster = any(kind.startswith("cluster") for kind in world.kinds)
@@ -134,7 +135,8 @@ class Run:
             await node.start()
         for process in (*self.subscribers.values(), *self.publishers.values()):
             await process.start()
-        await self._until(self._is_ready, READY_S, "not everybody was ready")
+        await self._until(self._everybody_works, READY_S, "not everybody was ready")
+        self.is_ready = True
         self.tell(f"ready: {world.nodes} nodes, {len(world.topics)} topics")
 
     async def _lay_links(self) -> dict[str, str]:
@@ -152,7 +154,7 @@ class Run:
             urls[name] = broker.url.replace(str(broker.port), str(await proxy.open()))
         return urls
 
-    def _is_ready(self) -> bool:
+    def _everybody_works(self) -> bool:
         nodes = all('"ready"' in _text(node.log) for node in self.nodes.values())
         ears = all(any(e.what == "opened" for e in self._read(name)) for name in self.subscribers)
         return nodes and ears and not {*self.world.topics} - {ack.topic for ack in self.story().acks}
@@ -194,9 +196,9 @@ class Run:
                 await broker.revive(target)
             case "disk", _:
                 assert isinstance(broker, Broker)
-                broker.fill(fault.how)
+                await broker.fill(fault.how)
                 await asyncio.sleep(fault.for_s)
-                await broker.make_room(fault.how)
+                await broker.make_room()
             case "clock", _:
                 await self._jump(fault, target)
             case _, "kill":
@@ -283,8 +285,8 @@ class Run:
             await asyncio.sleep(LOOK_S * 4)
 
     async def _end(self, result: Result) -> None:
-        for name, process in (self.nodes | self.subscribers).items():
-            if not process.is_running:
+        for name, process in (self.nodes | self.subscribers | self.publishers).items():
+            if not process.is_running and process.code != 0:
                 result.stuck.append(f"{name} ended by itself with code {process.code}; see {process.log}")
         for process in self.subscribers.values():
             process.ask_to_stop()

@@ -17,7 +17,8 @@ NO_STREAM = 10059
 WRONG_LAST = (10071, 10164)  # the last sequence is another one
 TOO_MUCH = (10167,)  # more is under way than the server keeps in memory
 
-FIRST_PATIENCE_S = 0.5
+PATIENCE_S, PATIENCE_S_MAX = 0.25, 1.0  # after which a question is asked again
+UNAVAILABLE = 10008  # for now: a leader is being elected
 
 REMEDIES = {
     10023: "it is out of memory or disk; raise its limits, or truncate lanes",
@@ -65,21 +66,33 @@ class State(msgspec.Struct):
 async def ask(service: NatsService, operation: str, **request: Any) -> dict[str, Any]:
     """JetStream's answer; raises RefusedError, or ConnectionError and UnconfirmedError when there is none.
 
-    A cluster in which a leader is being elected does not answer at all, so a question is asked again, soon at first.
+    A cluster in which a leader is being elected does not answer at all, or asks for patience: so a question is asked
+    again, and the first answer counts.
     """
     await service.wait_until_up()
-    timeout_s, patience_s = service.options.store_timeout, FIRST_PATIENCE_S
+    timeout_s, patience_s = service.options.store_timeout, PATIENCE_S
     deadline = asyncio.get_running_loop().time() + timeout_s
-    while True:
-        left_s = deadline - asyncio.get_running_loop().time()
-        try:
-            return await _ask_once(service, operation, request, min(patience_s, left_s))
-        except nats.errors.TimeoutError:
-            if left_s <= patience_s:
-                raise UnconfirmedError(
-                    f"JetStream at {service.url} did not answer within {timeout_s:g} s"
-                ) from None
-        patience_s *= 2
+    asking: set[asyncio.Task[dict[str, Any]]] = set()
+    try:
+        while (left_s := deadline - asyncio.get_running_loop().time()) > 0:
+            asking.add(asyncio.create_task(_ask_once(service, operation, request, left_s)))
+            done, asking = await asyncio.wait(
+                asking, timeout=min(patience_s, left_s), return_when=asyncio.FIRST_COMPLETED
+            )
+            patience_s = min(2 * patience_s, PATIENCE_S_MAX)
+            try:
+                for answered in done:
+                    return answered.result()
+            except nats.errors.TimeoutError:
+                break
+            except RefusedError as error:
+                if error.code != UNAVAILABLE:
+                    raise
+                await asyncio.sleep(min(patience_s, left_s))
+    finally:
+        for task in asking:
+            task.cancel()
+    raise UnconfirmedError(f"JetStream at {service.url} did not answer within {timeout_s:g} s")
 
 
 async def _ask_once(

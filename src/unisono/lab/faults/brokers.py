@@ -147,7 +147,7 @@ class Cluster:
     def url(self) -> str:
         """All of them."""
         url = self._cluster.url
-        return f"{url}{'&' if '?' in url else '?'}replicas=3"
+        return f"{url}{'&' if '?' in url else '?'}durability=replicated"
 
     async def start(self) -> None:
         """Start them all."""

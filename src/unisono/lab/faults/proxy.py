@@ -74,6 +74,8 @@ class Proxy:
             self._writers -= both
             for one in both:
                 one.close()
+                with suppress(OSError):
+                    await one.wait_closed()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
         passing = self._may_pass[way]

@@ -26,6 +26,7 @@ WORLD = "world"
 LIVES = "life"  # by node: when its last life began
 EVERYTHING = 2**53 - 1  # behind every record
 SILENT_S = 1.0  # without an answer, whoever waits should know
+AGAIN_S = 0.1  # after a read that failed, if it is still wanted
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -183,10 +184,15 @@ class Keeper:
 
     async def _read_while_wanted(self, read: Read) -> None:
         try:
-            await self._read(read)
-            while self._reading[read]:  # what was read may be older than the last question
+            wanted = True
+            while wanted:
                 self._reading[read] = False
-                await self._read(read)
+                try:
+                    await self._read(read)
+                except TROUBLES as error:
+                    self._trouble(error)
+                    await asyncio.sleep(AGAIN_S)
+                wanted = self._reading[read]  # what was read may be older than the last question
         finally:
             del self._reading[read]
 

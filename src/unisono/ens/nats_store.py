@@ -27,6 +27,8 @@ from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
 STALE_S = 0.5
+ROUTES_S = 0.02  # servers of a cluster tell each other of a new stream
+NEVER = str(2**62)  # a sequence that no lane has
 REPLICAS = 3  # so that one may be lost
 LEVEL = "unisono-durability"  # where a bucket says what is chosen for the lanes
 STREAM_NAME_MAX = 200
@@ -61,8 +63,8 @@ class NatsStore:
     async def open(self) -> None:
         """Make the bucket if it is missing."""
         await self._service.wait_until_up()
-        await self.make_bucket()
         await self._appends.open()
+        await self.make_bucket()
 
     async def make_bucket(self) -> bool:
         """Make the bucket unless it is there; whether it was made."""
@@ -86,6 +88,7 @@ class NatsStore:
                 f"what is kept at {self._service.url} is kept with durability={self.durability}, not {o.durability}: "
                 "say that, or nothing, or begin anew with another prefix= and bucket="
             )
+        await self._known_to_our_server(self.bucket, f"{self._record_prefix}control")
         self._appends.known.add(self.bucket)
         return made
 
@@ -289,7 +292,23 @@ class NatsStore:
         )
         if made and stream in self._used:
             raise self._forgotten(stream, subject.removeprefix(self._lane_prefix))
+        await self._known_to_our_server(stream, subject)
         self._used.add(stream)
+
+    async def _known_to_our_server(self, stream: str, subject: str) -> None:
+        """Return when the server we are connected to knows where a stream is; others may know that a little earlier.
+
+        A message that expects what cannot be is refused by the stream, and stored nowhere.
+        """
+        deadline = asyncio.get_running_loop().time() + self._service.options.store_timeout
+        while True:
+            try:
+                await self._appends.now(stream, subject, b"", {"Nats-Expected-Last-Sequence": NEVER})
+                return
+            except NobodyError:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(ROUTES_S)
 
     def _replicas(self, level: Durability) -> int:
         return max(REPLICAS, self._service.options.replicas) if level == "replicated" else 1

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from unisono.cli.settings import Settings, load, url_of
+from unisono.cli.settings import Settings, load, storing, url_of
+from unisono.cli.up import durability_of
 from unisono.model.errors import ConfigError
 
 
@@ -117,3 +118,31 @@ def test_a_command_says_it_in_one_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("ConfigError: unisono.toml: colour = 1: there is no setting 'colour'")
     assert "Traceback" not in done.stderr
+
+
+def test_durability_goes_into_the_url_of_a_node(tmp_path):
+    def url(level, given):
+        return storing(load({"url": given, "durability": level}, environ={}, folder=tmp_path))
+
+    assert url(None, "nats://there?name=x") == "nats://there?name=x"
+    assert url("disk", "nats://there") == "nats://there?durability=disk"
+    assert url("disk", "nats://a,b?name=x") == "nats://a,b?name=x&durability=disk"
+    assert url("disk", "nats://there?durability=disk") == "nats://there?durability=disk"
+    with pytest.raises(ConfigError, match="the URL says durability=memory and the settings say disk"):
+        url("disk", "nats://there?durability=memory")
+    with pytest.raises(ConfigError, match="--durability tape will not do"):
+        url("tape", "nats://there")
+
+
+def test_several_servers_replicate_and_one_cannot(tmp_path):
+    def level(**flags):
+        return durability_of(load(flags, environ={}, folder=tmp_path))
+
+    assert level() is None
+    assert level(durability="memory") == "memory"
+    assert level(**{"up.servers": 3}) == "replicated"
+    assert level(**{"up.servers": 3, "durability": "disk"}) == "disk"
+    with pytest.raises(ConfigError, match="start with --servers 3"):
+        level(durability="replicated")
+    with pytest.raises(ConfigError, match="--servers 2 will not do"):
+        level(**{"up.servers": 2})

@@ -250,3 +250,22 @@ def test_the_pages_of_nodes_are_right_behind_ours():
     assert [port(n, 9100) for n in (1, 2)] == ["9101", "9102"]
     assert port(1, 0) == "0"
     assert port(1, None) is None
+
+
+@pytest.mark.durability
+def test_three_servers_and_one_that_is_killed_comes_back(tmp_path):
+    with running(tmp_path, "--servers", "3", "--nodes", "2") as (process, said):
+        assert [server["name"] for server in said["servers"]] == ["s1", "s2", "s3"]
+        assert said["url"].count(",") == 2
+        os.kill(said["servers"][1]["pid"], signal.SIGKILL)
+        port = int(said["servers"][1]["url"].rpartition(":")[2])
+
+        def answers():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        until(answers)
+        assert seen(tmp_path, "n1")[0]["url"] == said["url"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
+        assert not any(is_alive(server["pid"]) for server in said["servers"])

@@ -24,11 +24,13 @@ PREVIOUS = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def plain_url(nats_broker, request):
+@pytest.fixture(params=["nats", "redis"])
+def plain_url(request):
     """Without options that the release before does not have."""
     world = f"up{abs(hash(request.node.name)) % 10**6}"
-    return f"{nats_broker.url}?prefix={world}.&bucket={world}"
+    broker = request.getfixturevalue(f"{request.param}_broker")
+    options = f"prefix={world}.&bucket={world}" if request.param == "nats" else f"prefix={world}:"
+    return f"{broker.url}?{options}"
 
 
 async def restart_one_by_one(processes, replacements, load):

@@ -31,11 +31,11 @@ def topics(url: Url = None, json: Json = False) -> None:
             }
         )
     if json:
-        print_json(
-            {"epoch": control.epoch, "state": control.state, "nodes": _nodes(overview), "topics": rows}
-        )
+        facts = {"epoch": control.epoch, "state": control.state, "durability": overview.durability}
+        print_json({**facts, "nodes": _nodes(overview), "topics": rows})
         return
-    table = Table(title=f"epoch {control.epoch}, nodes {', '.join(control.live)}")
+    nodes = ", ".join(control.live)
+    table = Table(title=f"epoch {control.epoch}, nodes {nodes}, durability {overview.durability}")
     for column in ("rank", "topic", "owner", "events", "subscribers", "ordered with"):
         table.add_column(column)
     for row in rows:

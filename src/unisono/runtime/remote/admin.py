@@ -10,6 +10,7 @@ from typing import NamedTuple
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.describing import NodeDescription, TopicDescription
 from unisono.ens.registry import open_service
+from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, FrameError, UnconfirmedError
 from unisono.model.frames import Replan
 from unisono.model.places import Clear, Place, Placed, Survey, Surveyed
@@ -30,6 +31,7 @@ class Overview(NamedTuple):
 
     control: Control
     nodes: tuple[NodeDescription, ...]  # those that answered
+    durability: Durability = "none"  # what stored means to them
 
     @property
     def topics(self) -> dict[str, TopicDescription]:
@@ -74,7 +76,8 @@ async def look(url: str) -> Overview:
         with suppress(TimeoutError):
             async with asyncio.timeout(DESCRIBE_S):
                 await complete.wait()
-        return Overview(client.control or control, tuple(described[n] for n in sorted(described)))
+        answered = tuple(described[n] for n in sorted(described))
+        return Overview(client.control or control, answered, client.durability)
 
 
 async def rerank(url: str, rank: tuple[str, ...], moves: Mapping[str, str]) -> Control:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 START_S = 30
 
@@ -31,10 +32,13 @@ class Command:
         ]
         for reader in self._readers:
             reader.start()
-        if stdin is not None:
-            self.process.stdin.write(stdin)
-            if not open_stdin:
-                self.process.stdin.close()
+        if stdin is not None and not open_stdin:
+            threading.Thread(target=self._write, args=(stdin,), daemon=True).start()
+
+    def _write(self, text):
+        with suppress(BrokenPipeError):  # how it ended is for the test to see
+            self.process.stdin.write(text)
+            self.process.stdin.close()
 
     def _read(self, stream, lines):
         for line in stream:
@@ -68,7 +72,8 @@ class Command:
         for reader in self._readers:
             reader.join(15)
         if self.process.stdin is not None:
-            self.process.stdin.close()
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
         self.process.stdout.close()
         self.process.stderr.close()
 

@@ -55,7 +55,7 @@ hostile: setup   ## a million frames of a hostile faults soak client, with crede
 durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes
 	@$(BIN)/python -m pytest -n 2 -m durability tests/ens tests/remote tests/server tests/cli
 replay-check: setup   ## 100,000 events with churn: who comes late prints what was printed from the start
-	@REPLAY_EVENTS=100000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_replay.py -k late_prints
+	@$(BIN)/python -m pytest -n 0 -s -q -m replay tests/remote/test_replay.py
 
 faults: setup    ## real processes killed, paused, cut off, out of disk, under wrong clocks: about 40 minutes
 	@$(BIN)/unisono lab faults --runs 220 --keep out/faults

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from remote_kit import QUICK, connect, nodes, run, take
 from shell_kit import heard
 from typer.testing import CliRunner
 
-from unisono import ClosedError, ConfigError
+from unisono import ClosedError, ConfigError, GapError
 from unisono.cli.main import app
 from unisono.model.errors import HeldError, QuotaError
 from unisono.runtime.remote.admin import survey_places
@@ -384,5 +385,129 @@ def test_ids_on_stdin_acknowledge(shell, nats_url):
             async with bus.subscribe("a", name="desk", ack="auto", held="take") as again:
                 rest = await take(again, 4)
                 assert [(e.id, e.redelivered) for e in rest] == [(e["id"], True) for e in events[6:]]
+
+    run(main())
+
+
+FORGETFUL = msgspec.structs.replace(
+    QUICK,
+    node=msgspec.structs.replace(QUICK.node, retain_records=64, lane_records_max=40, lane_records_kept=10),
+)
+
+
+@pytest.mark.parametrize("gone", ["fail", "skip"])
+def test_who_is_away_for_too_long_is_told_what_is_missing(nats_url, gone):
+    async def main():
+        async with nodes(nats_url, "n1", options=FORGETFUL), connect(nats_url, "p") as bus:
+            place = {"name": "desk", "ack": "auto", "gone": gone}
+            async with bus.subscribe("a", "b", **place) as events:
+                for n in range(10):
+                    await bus.publish("ab"[n % 2], n)
+                await take(events, 10)
+            for n in range(10, 600):
+                await bus.publish("ab"[n % 2], n)
+            events = bus.subscribe("a", "b", **place)
+            if gone == "fail":
+                with pytest.raises(
+                    GapError, match=r"events 6-\d+ of 'a', 6-\d+ of 'b' are not kept any more"
+                ):
+                    async with events:
+                        await events.get_one(timeout=10)
+                assert [p.acknowledged for p in await survey_places(nats_url)] == [10]
+                return
+            async with events:
+                first = await events.get_one(timeout=10)
+                assert first.missed == first.data - 10 > 100
+                rest = await take(events, 599 - first.data)
+                assert [event.data for event in rest] == list(range(first.data + 1, 600))
+                assert not any(event.missed for event in rest)
+                assert events.lost == first.missed
+            async with bus.subscribe("a", "b", **place) as events:  # and that is behind it
+                await bus.publish("a", 600)
+                assert (await events.get_one(timeout=10)).data == 600
+
+    run(main())
+
+
+def test_who_is_told_the_past_too_slowly_is_told_so(nats_url):
+    async def main():
+        async with nodes(nats_url, "n1", options=FORGETFUL), connect(nats_url, "p") as bus:
+            for n in range(50):
+                await bus.publish("ab"[n % 2], n)
+            async with bus.subscribe("a", "b", name="desk", ack="auto", start="earliest", queue=1) as events:
+                first = await events.get_one(timeout=10)
+                for n in range(50, 400):
+                    await bus.publish("ab"[n % 2], n)
+                last = first.data
+                try:
+                    async for event in events:  # nothing is left out without a word
+                        assert event.data == last + 1
+                        last = event.data
+                        if last == 399:
+                            break
+                except GapError as error:
+                    print(error)
+
+    run(main())
+
+
+def test_a_node_that_goes_takes_no_place_with_it(nats_url):
+    async def main():
+        async with connect_with_nodes(nats_url) as (bus, crew), bus.subscribe("a", "b") as reference:
+            async with bus.subscribe("a", "b", name="desk", ack="auto") as events:
+                publishing = asyncio.create_task(
+                    bus.publish_many([("ab"[n % 2], n) for n in range(2000)]),
+                )
+                got = await take(events, 500)
+                await crew[0].close()  # as if it had been killed: it gives nothing away
+                got += await take(events, 1500)
+                await publishing
+                wanted = [event.id for event in await take(reference, 2000)]
+                assert [event.id for event in got] == wanted
+                await until(lambda: events.position.kept >= 1999)
+            assert [p.acknowledged for p in await survey_places(nats_url)] == [2000]
+
+    run(main())
+
+
+@asynccontextmanager
+async def connect_with_nodes(url):
+    async with nodes(url, "n1", "n2") as crew, connect(url, "p") as bus:
+        yield bus, crew
+
+
+@pytest.mark.parametrize("broker", ["nats", "redis"])
+def test_a_place_in_a_past_epoch_is_taken_up_where_it_was(request, broker):
+    if broker == "nats":
+        url = request.getfixturevalue("nats_url")
+    else:
+        url = f"{request.getfixturevalue('redis_broker').url}?prefix=durable:"
+
+    async def main():
+        async with nodes(url, "n1"), connect(url, "p") as bus:
+            await bus.publish_many([("ab"[n % 2], n) for n in range(20)])
+            async with bus.subscribe("a", "b", start="earliest") as events:  # with an epoch of its own
+                everything = [event.id for event in await take(events, 20)]
+            got = []
+            for count in (0, 10, 10):
+                async with bus.subscribe("a", "b", name="desk", ack="auto", start="earliest") as events:
+                    got += await take(events, count)
+            assert [event.id for event in got] == everything
+            assert not any(event.redelivered for event in got)
+
+    run(main())
+
+
+def test_what_comes_after_the_first_opening_is_owed(nats_url):
+    """Also if nothing was ever taken, and the first session died at once."""
+
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus, connect(nats_url, "q") as other:
+            first = bus.subscribe("a", name="desk", ack="auto")
+            await first.open()
+            first._keeping.close()  # it says nothing any more
+            await bus.publish("a", 1)
+            async with other.subscribe("a", name="desk", ack="auto", held="take") as events:
+                assert (await events.get_one(timeout=10)).data == 1
 
     run(main())

@@ -22,6 +22,7 @@ from unisono.model.places import Place
 from unisono.runtime.options import Options, check_number
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.subscription import RemoteSubscription
+from unisono.runtime.starts import NEW
 
 if TYPE_CHECKING:
     from unisono.runtime.recorder import Recorder
@@ -60,15 +61,19 @@ class DurableSubscription(RemoteSubscription):
         self._save_timer: asyncio.TimerHandle | None = None
         self._kept: set[asyncio.Future[None]] = set()  # who waits for a save
         self._is_leaving = False
+        self._first_epoch = 0  # nothing it is owed was sequenced before
 
     # Opening and closing.
 
     async def _begin(self) -> None:
         await self._claim()
         await self._client.make_view(self.name, self.asked)
-        self._place_epoch = 0 if self._client.control is None else self._client.control.epoch
+        if self.options.beginning == NEW and self._client.control is not None:
+            self._first_epoch = self._client.control.epoch
         await super()._begin()
         self._save()
+        while self._window.epoch >= 0 and self._place is not None and self._place.epoch < 0:
+            await self._wait_for_save()  # from here on everything is owed, also to whoever comes after us
 
     def _start(self) -> Start | None:
         window = self._window
@@ -291,7 +296,7 @@ class DurableSubscription(RemoteSubscription):
     def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Admit):
             if self._window.epoch < 0:
-                self._window.begin(self._place_epoch, effect.floors)
+                self._window.begin(self._first_epoch, effect.floors)
             else:
                 self._window.meet(effect.floors)
         return super()._carry_out(effect)

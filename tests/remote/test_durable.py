@@ -417,7 +417,7 @@ def test_who_is_away_for_too_long_is_told_what_is_missing(nats_url, gone):
                 return
             async with events:
                 first = await events.get_one(timeout=10)
-                assert first.missed == first.data - 10 > 100
+                assert first.missed == first.data - 10 > 0
                 rest = await take(events, 599 - first.data)
                 assert [event.data for event in rest] == list(range(first.data + 1, 600))
                 assert not any(event.missed for event in rest)

@@ -28,8 +28,8 @@ STOPPED = Entry("stopped", 99.0)
 SPEAKS = [entry for n in (1, 2, 3) for entry in (published(n), acknowledged(n))]
 
 
-def judged(*diaries, publisher=SPEAKS):
-    story = Story({"p": publisher}, {f"s{i}": diary for i, diary in enumerate(diaries, start=1)})
+def judged(*diaries, publisher=SPEAKS, durable=()):
+    story = Story({"p": publisher}, {f"s{i}": diary for i, diary in enumerate(diaries, start=1)}, durable)
     return story.judge()
 
 
@@ -58,6 +58,19 @@ def test_who_was_killed_is_owed_nothing_more_and_comes_back_as_somebody_else():
     assert judged(diary).lost == 0
     hole = [opened(), delivered(1), delivered(3), opened(at=9.0), STOPPED]
     assert judged(hole).lost == 1, "what it was told proves that it was owed what lies between"
+
+
+def test_a_durable_subscriber_goes_on_and_may_be_told_again_what_says_so():
+    again = delivered(2, redelivered=True)
+    good = [opened(), delivered(1), delivered(2), opened(at=5.0), again, delivered(3), STOPPED]
+    result = judged(good, durable=("s1",))
+    assert (result.lost, result.duplicates, result.violations) == (0, 0, [])
+    skips = [opened(), delivered(1), opened(at=5.0), delivered(3), STOPPED]
+    assert judged(skips, durable=("s1",)).lost == 1
+    silent = [opened(), delivered(1), delivered(2), opened(at=5.0), delivered(2), delivered(3), STOPPED]
+    assert judged(silent, durable=("s1",)).duplicates == 1
+    gone = [opened(), delivered(1), delivered(2)]
+    assert judged(gone, durable=("s1",)).lost == 1, "it was never told the last one"
 
 
 def test_twice_is_a_duplicate():

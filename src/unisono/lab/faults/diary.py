@@ -22,6 +22,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int = 0
     topics: tuple[str, ...] = ()
     missed: int = 0
+    redelivered: bool = False
     text: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
@@ -48,7 +48,10 @@ class Judgement(msgspec.Struct):
 
 
 class Life:
-    """One subscription, from when it was confirmed until its process stopped, was killed, or gave up."""
+    """One subscription, from when it was confirmed until its process stopped, was killed, or gave up.
+
+    A durable one goes on over the deaths of its process; what it may have had already, it may get again.
+    """
 
     def __init__(self, name: str, opened: Entry) -> None:
         self.name = name
@@ -87,7 +90,12 @@ class Life:
 class Story:
     """All diaries of a run, put together."""
 
-    def __init__(self, publishers: Mapping[str, list[Entry]], subscribers: Mapping[str, list[Entry]]) -> None:
+    def __init__(
+        self,
+        publishers: Mapping[str, list[Entry]],
+        subscribers: Mapping[str, list[Entry]],
+        durable: Container[str] = (),
+    ) -> None:
         self.publishers = publishers
         self.published = {
             entry.id: entry for diary in publishers.values() for entry in diary if entry.what == "published"
@@ -99,7 +107,11 @@ class Story:
         for ack in self.acks:
             first_at = self.published[ack.id].at
             self.acknowledged.setdefault(ack.topic, []).append((ack.number, first_at, ack.id))
-        self.lives = [life for name, diary in subscribers.items() for life in _lives(name, diary)]
+        self.lives = [
+            life
+            for name, diary in subscribers.items()
+            for life in _lives(name, _joined_up(diary) if name in durable else diary)
+        ]
 
     @property
     def open_ids(self) -> set[str]:
@@ -177,6 +189,21 @@ class Story:
             for topic in life.topics:
                 seq += 1
                 yield Record(Kind.UNSUBSCRIBED, life.name, seq, life.last.at, "", topic)
+
+
+def _joined_up(diary: list[Entry]) -> list[Entry]:
+    """The lives of a durable subscriber as one, without what was told again and said so."""
+    joined, had, opened = list[Entry](), set[str](), False
+    for entry in diary:
+        if entry.what == "opened":
+            if opened:
+                continue
+            opened = True
+        if entry.redelivered and entry.id in had:
+            continue
+        had.add(entry.id)
+        joined.append(entry)
+    return joined
 
 
 def _lives(name: str, diary: list[Entry]) -> list[Life]:

@@ -13,7 +13,7 @@ import msgspec
 
 from unisono.lab.faults.brokers import Broker, Cluster
 from unisono.lab.faults.clocks import Clock
-from unisono.lab.faults.diary import read_diary
+from unisono.lab.faults.diary import Entry, read_diary
 from unisono.lab.faults.judging import Deed, Resumed, Story
 from unisono.lab.faults.nursery import Nursery
 from unisono.lab.faults.processes import Process
@@ -106,8 +106,11 @@ class Run:
 
     def story(self) -> Story:
         """What everybody has written down so far."""
+        told = {name: self._read(name) for name in (*self.publishers, *self.subscribers)}
         return Story(
-            *({name: self._read(name) for name in crew} for crew in (self.publishers, self.subscribers))
+            {name: told[name] for name in self.publishers},
+            {name: told[name] for name in self.subscribers},
+            self.world.durable,
         )
 
     def process(self, name: str) -> Process:
@@ -129,7 +132,8 @@ class Run:
             work = PublisherWork(urls.get(name, self.broker.url), name, str(self._diary(name)), rates)
             self.publishers[name] = self._module(name, "unisono.lab.faults.publisher", work)
         for name, topics in world.subscribers.items():
-            ears = SubscriberWork(urls.get(name, self.broker.url), name, str(self._diary(name)), topics)
+            url, durable = urls.get(name, self.broker.url), name in world.durable
+            ears = SubscriberWork(url, name, str(self._diary(name)), topics, durable)
             self.subscribers[name] = self._module(name, "unisono.lab.faults.subscriber", ears)
         for node in self.nodes.values():
             await node.start()
@@ -322,8 +326,8 @@ class Run:
     def _diary(self, name: str) -> Path:
         return self.folder / f"{name}.jsonl"
 
-    def _read(self, name: str) -> list[Any]:
-        return list(read_diary(self._diary(name)))
+    def _read(self, name: str) -> list[Entry]:
+        return read_diary(self._diary(name))
 
     async def _until(self, condition: Callable[[], bool], within_s: float, otherwise: str) -> None:
         try:

@@ -22,6 +22,7 @@ class SubscriberWork(msgspec.Struct, frozen=True):
     name: str
     diary: str
     topics: tuple[str, ...]
+    durable: bool = False  # it keeps its place, and goes on from there in its next life
 
 
 class Listener:
@@ -52,11 +53,19 @@ class Listener:
 
     async def _listen(self) -> None:
         work, write = self._work, self._diary.write
-        async with unisono.connect(work.url, name=work.name) as bus, bus.subscribe(*work.topics) as events:
+        more = {"name": work.name, "ack": "auto", "held": "take"} if work.durable else {}
+        bus = unisono.connect(work.url, name=work.name)
+        async with bus, bus.subscribe(*work.topics, **more) as events:
             write("opened", topics=work.topics)
             async for event in events:
-                number = (event.stamp or {}).get(event.topic, 0)
-                write("delivered", id=event.id, topic=event.topic, number=number, missed=event.missed)
+                write(
+                    "delivered",
+                    id=event.id,
+                    topic=event.topic,
+                    number=(event.stamp or {}).get(event.topic, 0),
+                    missed=event.missed,
+                    redelivered=event.redelivered,
+                )
 
 
 if __name__ == "__main__":

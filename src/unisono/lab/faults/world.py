@@ -56,6 +56,7 @@ class World(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]  # the hottest first
     faults: tuple[Fault, ...]
     after_s: float  # load goes on for so long when everything is healed
+    durable: tuple[str, ...] = ()  # subscribers that keep their places
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -91,7 +92,8 @@ def draw(seed: int, transport: str = "nats", kind: str | None = None, left: tupl
         more = dice.choice(KINDS if first in KINDS else SIMPLE)
         faults.append(_fault(dice, more, at_s, nodes, people))
     after_s = dice.uniform(2.0, 3.5)
-    return World(seed, transport, nodes, publishers, subscribers, topics, tuple(faults), after_s)
+    durable = tuple(name for name in subscribers if dice.random() < 0.4)
+    return World(seed, transport, nodes, publishers, subscribers, topics, tuple(faults), after_s, durable)
 
 
 def _rate(rank: int) -> float:

@@ -22,6 +22,7 @@ class Flight:
 
     __slots__ = (
         "_refused",
+        "_seated",
         "_then",
         "_waiters",
         "arrived",
@@ -46,6 +47,7 @@ class Flight:
         self._then: Callable[[Flight], object] | None = None
         self.error: Exception | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._seated: dict[int, list[asyncio.Future[None]]] = {}  # who waits for one of them only
 
     def land(self, run: Run | None, seats: dict[int, int] | None = None) -> None:
         """All of them have their places."""
@@ -62,6 +64,14 @@ class Flight:
         if self._refused is None:
             self._refused = {}
         self._refused[seat] = error
+        self._wake_one(seat)
+
+    def place(self, seat: int, entries: dict[str, int]) -> None:
+        """One of them has its place; others may have to wait for nodes that are away."""
+        if self.stamps is None:
+            self.stamps = {}
+        self.stamps[seat] = entries
+        self._wake_one(seat)
 
     def when_landed(self, then: Callable[[Flight], object]) -> None:
         """Call `then` when all have their places, which may be now."""
@@ -72,6 +82,8 @@ class Flight:
 
     def failure(self, seat: int) -> Exception | None:
         """Why an event will never have a place; None if it will, or has one."""
+        if self.stamps is not None and seat in self.stamps:
+            return None
         return self.error if self._refused is None else self._refused.get(seat, self.error)
 
     def _wake(self) -> None:
@@ -82,6 +94,20 @@ class Flight:
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+        for seat in list(self._seated):
+            self._wake_one(seat)
+
+    def _wake_one(self, seat: int) -> None:
+        for waiter in self._seated.pop(seat, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def seating(self, seat: int) -> None:
+        """Return when it is known of this one whether it has a place."""
+        if not self.arrived and seat not in (self.stamps or ()) and seat not in (self._refused or ()):
+            waiter = asyncio.get_running_loop().create_future()
+            self._seated.setdefault(seat, []).append(waiter)
+            await waiter
 
     async def landing(self) -> None:
         """Return when it is known of each whether it has a place."""
@@ -108,7 +134,7 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
 
     def __await__(self) -> Generator[Any, Any, Receipt]:
         if not self._flight.arrived:
-            yield from self._flight.landing().__await__()
+            yield from self._flight.seating(self._seat).__await__()
         if (error := self._flight.failure(self._seat)) is not None:
             raise error
         return self

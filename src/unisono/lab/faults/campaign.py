@@ -16,7 +16,7 @@ import msgspec
 from unisono.lab.faults.brokers import why_no_disk
 from unisono.lab.faults.clocks import why_no_clock
 from unisono.lab.faults.run import Result, Run
-from unisono.lab.faults.world import OUTAGES, TRANSPORTS, draw
+from unisono.lab.faults.world import ELECTIONS, OUTAGES, TRANSPORTS, draw
 from unisono.model.errors import ConfigError
 
 RUN_S = 180.0  # a run that takes longer is broken
@@ -46,7 +46,10 @@ class CampaignResult(msgspec.Struct):
     duplicates: int = 0
     violations: int = 0
     stuck: int = 0
-    resume_s_p95: float | None = None  # after kills of nodes and servers
+    resume_s_p95: float | None = None  # after kills of nodes, of the server, of any server of a cluster
+    election_resume_s_p95: float | None = (
+        None  # after kills of the server that leads the lane of the hottest topic
+    )
     heal_s_p95: float | None = None  # from the last healing until all that was owed had come
     kinds: dict[str, KindRow] = {}
     left_out: dict[str, str] = {}  # kinds that are not possible on this machine, and why
@@ -200,6 +203,7 @@ def summarise(results: list[Result], transport: str, kind: str | None) -> Campai
         row.resume_s_p50, row.resume_s_p95 = quantile(seconds, 0.5), quantile(seconds, 0.95)
         row.resume_s_max = max(seconds)
     total.resume_s_p95 = quantile([s for name in OUTAGES for s in times.get(name, ())], 0.95)
+    total.election_resume_s_p95 = quantile([s for name in ELECTIONS for s in times.get(name, ())], 0.95)
     total.heal_s_p95 = quantile([result.heal_s for result in results], 0.95)
     total.kinds = dict(sorted(total.kinds.items()))
     return total

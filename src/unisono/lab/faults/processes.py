@@ -32,18 +32,25 @@ class Process:
         self.pid = 0
         self.env = env or {}
         self._program = program
+        self._said = 0  # bytes that former lives have written
         self._nursery = nursery
 
     async def start(self) -> None:
         """Begin a life, unless another fault has brought it back already."""
         if self.is_running:
             return
+        self._said = self.log.stat().st_size if self.log.exists() else 0
         self.pid = await self._nursery.start(Birth(str(self.log), self.argv, self._program, self.env))
 
     @property
     def is_running(self) -> bool:
         """Whether it lives, awake or not."""
         return self.pid != 0 and self.pid not in self._nursery.ended
+
+    @property
+    def text(self) -> str:
+        """What it has written in this life."""
+        return self.log.read_bytes()[self._said :].decode(errors="replace") if self.log.exists() else ""
 
     @property
     def code(self) -> int | None:

@@ -26,6 +26,8 @@ READY_S = 30.0  # for everybody to be there at first
 LIVE_S = 30.0  # for everything that is owed to come, once everything is healed
 STOP_S = 10.0
 LOOK_S = 0.05
+SUPERVISE_S = 0.5
+READY = '"ready"'  # what a node says when it serves
 
 
 class Result(msgspec.Struct):
@@ -159,7 +161,7 @@ class Run:
         return urls
 
     def _everybody_works(self) -> bool:
-        nodes = all('"ready"' in _text(node.log) for node in self.nodes.values())
+        nodes = all(READY in node.text for node in self.nodes.values())
         ears = all(any(e.what == "opened" for e in self._read(name)) for name in self.subscribers)
         return nodes and ears and not {*self.world.topics} - {ack.topic for ack in self.story().acks}
 
@@ -167,10 +169,21 @@ class Run:
 
     async def _suffer(self) -> None:
         began = time.monotonic()
+        supervising = asyncio.create_task(self._supervise())
         async with asyncio.TaskGroup() as group:
             for fault in self.world.faults:
                 group.create_task(self._do(fault, began))
         await asyncio.sleep(self.world.after_s)
+        supervising.cancel()
+
+    async def _supervise(self) -> None:
+        """A node that finds no broker when it starts ends, and whoever runs it starts it again."""
+        while True:
+            for node in self.nodes.values():
+                if not node.is_running and (node.code or 0) > 0 and READY not in node.text:
+                    self.tell(f"{node.name} could not start, and is started again")
+                    await node.start()
+            await asyncio.sleep(SUPERVISE_S)
 
     async def _do(self, fault: Fault, began: float) -> None:
         await asyncio.sleep(max(0.0, began + fault.at_s - time.monotonic()))
@@ -337,7 +350,3 @@ class Run:
         except TimeoutError:
             await self._overview()
             raise RuntimeError(f"{otherwise} within {within_s:g} s; see {self.folder}") from None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.exists() else ""

@@ -6,8 +6,11 @@ import random
 
 import msgspec
 
-OUTAGES = ("node_kill", "server_kill", "cluster_kill", "cluster_leader_kill")
-"""Kills after which the service has to be resumed."""
+OUTAGES = ("node_kill", "server_kill", "cluster_kill")
+"""Kills after which the service has to be resumed soon."""
+
+ELECTIONS = ("cluster_leader_kill",)
+"""Kills after which NATS elects a leader first, which takes it from 4 to 9 seconds, whoever waits."""
 
 KINDS = (
     "node_kill",

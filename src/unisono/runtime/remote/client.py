@@ -405,10 +405,9 @@ class Client:
     def _acknowledged(self, id: EventId, entries: dict[str, int], repeated: bool) -> None:
         flight, seat = self._flights.pop(id.n, (None, 0))
         if flight is not None:
-            assert flight.stamps is not None
-            flight.stamps[seat] = entries
             if repeated:
                 flight.known = {seat, *(flight.known or ())}
+            flight.place(seat, entries)
             if self.observer is not None:
                 self.observer.confirmed(flight.publications[seat])
             self._seated(flight)

@@ -6,6 +6,7 @@ import logging
 import pytest
 from ens_kit import connected, hung, until
 
+from unisono.ens.nats_api import ask
 from unisono.ens.nats_store import stream_name
 from unisono.ens.registry import open_service
 from unisono.ens.store import open_store
@@ -274,3 +275,18 @@ def test_a_server_that_hangs_is_given_up_on_in_time(server):
 def test_bad_options_are_refused_by_name(query, says):
     with pytest.raises(ConfigError, match=says):
         open_service(f"nats://h?{query}")
+
+
+@pytest.mark.parametrize(("storage", "level"), [("memory", "memory"), ("file", "disk")])
+def test_the_level_of_a_store_that_the_release_before_has_made(server, storage, level):
+    """It did not write it down, but its lanes show it."""
+
+    async def scenario():
+        old = f"old{storage}"
+        async with connected(f"{server.url}?bucket={old}&prefix={old}.") as service:
+            await ask(service, f"STREAM.CREATE.KV_{old}", name=f"KV_{old}", subjects=[f"$KV.{old}.>"])
+            lane = {"name": f"{old}_lane_n1", "subjects": [f"{old}-lane.n1"], "storage": storage}
+            await ask(service, f"STREAM.CREATE.{old}_lane_n1", **lane)
+            assert (await open_store(service)).durability == level
+
+    asyncio.run(scenario())

@@ -82,7 +82,7 @@ class NatsStore:
             num_replicas=self._replicas(self.durability),
             metadata={LEVEL: self.durability},
         )
-        self.durability = _level(config)
+        self.durability = await self._level(config)
         if o.durability not in (None, self.durability):
             raise ConfigError(
                 f"what is kept at {self._service.url} is kept with durability={self.durability}, not {o.durability}: "
@@ -241,7 +241,11 @@ class NatsStore:
 
     async def lanes(self) -> list[str]:
         """The names of all lanes."""
-        names: list[str] = []
+        return sorted(await self._lane_settings())
+
+    async def _lane_settings(self) -> dict[str, dict[str, Any]]:
+        """How the stream of each lane is set up."""
+        found: dict[str, dict[str, Any]] = {}
         offset = 0
         while True:
             try:
@@ -255,9 +259,9 @@ class NatsStore:
             for stream in streams:
                 subjects = stream["config"].get("subjects") or []
                 if len(subjects) == 1 and subjects[0].startswith(self._lane_prefix):
-                    names.append(subjects[0].removeprefix(self._lane_prefix))
+                    found[subjects[0].removeprefix(self._lane_prefix)] = stream["config"]
             if not streams or offset >= answer.get("total", 0):
-                return sorted(names)
+                return found
 
     async def drop(self, lane: str) -> None:
         """Forget a lane and its sequences."""
@@ -310,6 +314,16 @@ class NatsStore:
                     raise
             await asyncio.sleep(ROUTES_S)
 
+    async def _level(self, bucket: dict[str, Any]) -> Durability:
+        """What the lanes beside a bucket survive; the release before did not write it down."""
+        said = (bucket.get("metadata") or {}).get(LEVEL)
+        if said is not None:
+            return check_durability(said)
+        lanes = (await self._lane_settings()).values()
+        if any(lane.get("storage") == "memory" for lane in lanes):
+            return "memory"
+        return "replicated" if bucket.get("num_replicas", 1) >= REPLICAS else "disk"
+
     def _replicas(self, level: Durability) -> int:
         return max(REPLICAS, self._service.options.replicas) if level == "replicated" else 1
 
@@ -334,14 +348,6 @@ def stream_name(prefix: str, lane: str) -> str:
     if len(name) > STREAM_NAME_MAX:
         name = f"{name[:150]}_sha_{hashlib.sha256(name.encode()).hexdigest()[:40]}"
     return name
-
-
-def _level(config: dict[str, Any]) -> Durability:
-    """What the lanes beside a bucket are to survive; earlier versions did not write it down."""
-    said = (config.get("metadata") or {}).get(LEVEL)
-    if said is not None:
-        return check_durability(said)
-    return "replicated" if config.get("num_replicas", 1) >= REPLICAS else "disk"
 
 
 def _storage(level: Durability) -> str:

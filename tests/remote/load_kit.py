@@ -82,11 +82,15 @@ async def loaded(url, seconds=0.4):
         load, stop = Load(), asyncio.Event()
         await load.open(stack, url)
         work = asyncio.create_task(load.publish(stop))
-        await asyncio.sleep(seconds)
-        before = len(load.sent)
-        yield load
-        await until(lambda: len(load.sent) > before + 50)
-        stop.set()
-        await work
+        try:
+            await asyncio.sleep(seconds)
+            before = len(load.sent)
+            yield load
+            await until(lambda: len(load.sent) > before + 50)
+            stop.set()
+            await work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
         assert before
         await load.check()

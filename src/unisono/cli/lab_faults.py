@@ -42,7 +42,7 @@ def faults(
         state = "held" if result.held else f"[bold red]failed[/], see {escape(result.folder)}"
         people.print(
             f"{time.monotonic() - began:6.0f} s  {done}/{runs}  seed {result.seed}: {', '.join(result.kinds)}; "
-            f"{result.acknowledged} acknowledged, {result.delivered} delivered; {state}"
+            f"{result.acknowledged} acknowledged, {result.delivered} delivered{_slowest(result)}; {state}"
         )
 
     result = campaign(runs, first=start, transport=transport, kind=kind, jobs=jobs, keep=keep, progress=tell)
@@ -85,6 +85,11 @@ def soak(
         f"{len(run.resumed)} faults"
     )
     finish(held=result.held)
+
+
+def _slowest(result: Result) -> str:
+    kills = [resumed.seconds for resumed in result.resumed if resumed.kind in OUTAGES]
+    return f", resumed within {max(kills):.1f} s" if kills else ""
 
 
 def _show(result: CampaignResult) -> None:

@@ -19,6 +19,7 @@ from unisono.lab.faults.run import Result, Run
 from unisono.lab.faults.world import ELECTIONS, OUTAGES, TRANSPORTS, draw
 from unisono.model.errors import ConfigError
 
+SLOWEST = 10
 RUN_S = 180.0  # a run that takes longer is broken
 
 
@@ -50,6 +51,7 @@ class CampaignResult(msgspec.Struct):
     election_resume_s_p95: float | None = (
         None  # after kills of the server that leads the lane of the hottest topic
     )
+    slowest: list[Slow] = []  # the kills after which it took longest
     heal_s_p95: float | None = None  # from the last healing until all that was owed had come
     kinds: dict[str, KindRow] = {}
     left_out: dict[str, str] = {}  # kinds that are not possible on this machine, and why
@@ -59,6 +61,15 @@ class CampaignResult(msgspec.Struct):
     def held(self) -> bool:
         """Whether every promise was kept."""
         return not self.failures
+
+
+class Slow(msgspec.Struct):
+    """A kill, and how long it took."""
+
+    seed: int
+    kind: str
+    seconds: float
+    kinds: list[str]  # what else was done in that run
 
 
 class Failure(msgspec.Struct):
@@ -190,6 +201,8 @@ def summarise(results: list[Result], transport: str, kind: str | None) -> Campai
         for resumed in result.resumed:
             total.kinds.setdefault(resumed.kind, KindRow()).faults += 1
             times.setdefault(resumed.kind, []).append(resumed.seconds)
+            if resumed.kind in OUTAGES:
+                total.slowest.append(Slow(result.seed, resumed.kind, resumed.seconds, result.kinds))
         if not result.held:
             why = (
                 "; ".join([*result.violations, *result.stuck])
@@ -205,6 +218,7 @@ def summarise(results: list[Result], transport: str, kind: str | None) -> Campai
     total.resume_s_p95 = quantile([s for name in OUTAGES for s in times.get(name, ())], 0.95)
     total.election_resume_s_p95 = quantile([s for name in ELECTIONS for s in times.get(name, ())], 0.95)
     total.heal_s_p95 = quantile([result.heal_s for result in results], 0.95)
+    total.slowest = sorted(total.slowest, key=lambda slow: -slow.seconds)[:SLOWEST]
     total.kinds = dict(sorted(total.kinds.items()))
     return total
 

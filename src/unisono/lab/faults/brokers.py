@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -153,10 +154,15 @@ class Cluster:
         """Start them all."""
         await self._cluster.start()
 
-    async def pick(self, lane: str | None) -> str:
-        """A server; the one that leads a lane, if that is asked for and known."""
-        leader = None if lane is None else await self._cluster.stream_leader(f"u_lane_{lane}")
-        return leader or self._dice.choice(self._cluster.running)
+    async def leaders(self, lanes: Iterable[str]) -> dict[str, str]:
+        """The server that leads each lane, and the records, as far as it is known."""
+        streams = {lane: f"u_lane_{lane}" for lane in lanes} | {"": "KV_unisono"}
+        found = {lane: await self._cluster.stream_leader(stream) for lane, stream in streams.items()}
+        return {lane: leader for lane, leader in found.items() if leader}
+
+    def any_server(self) -> str:
+        """One that runs."""
+        return self._dice.choice(self._cluster.running)
 
     async def kill(self, name: str) -> None:
         """kill -9 of one."""

@@ -190,13 +190,14 @@ class Run:
         target = fault.target
         if target in NODES_MAY:
             target = await self._pick(target)
-        if fault.kind.startswith("cluster"):
-            target = await self._pick_server(fault.kind)
+        kind = fault.kind
+        if kind.startswith("cluster"):
+            kind, target = await self._pick_server(kind)
         elif fault.kind.endswith(("kill", "pause")) and not self.process(target).is_running:
             self.tell(f"{fault}: {target} is down already")
             return
         topics = await self._owned(target) if target in self.nodes else self.world.topics
-        deed = Deed(fault.kind, target, time.monotonic(), how=fault.how, topics=topics)
+        deed = Deed(kind, target, time.monotonic(), how=fault.how, topics=topics)
         self.deeds.append(deed)
         self.tell(f"{fault.kind} of {target} {fault.how}")
         await self._harm(fault, target)
@@ -268,10 +269,15 @@ class Run:
         rows = (await self._overview()).get("topics", ())
         return tuple(row["topic"] for row in rows if row["owner"] == node)
 
-    async def _pick_server(self, kind: str) -> str:
-        """A server of the cluster: any, or the one that leads the lane of the hottest topic."""
+    async def _pick_server(self, kind: str) -> tuple[str, str]:
+        """A server of the cluster, and what killing it comes to: another leader is elected if it leads a lane."""
         assert isinstance(self.broker, Cluster)
-        return await self.broker.pick(await self._pick("hottest") if kind == "cluster_leader_kill" else None)
+        leaders = await self.broker.leaders(self.nodes)
+        if kind == "cluster_leader_kill":
+            server = leaders.get(await self._pick("hottest")) or self.broker.any_server()
+        else:
+            server = self.broker.any_server()
+        return "cluster_leader_kill" if server in leaders.values() else "cluster_kill", server
 
     async def _overview(self) -> dict[str, Any]:
         """What `unisono topics` says; nothing if it cannot tell now."""

@@ -157,3 +157,19 @@ def test_a_server_that_lost_its_disk_gets_everything_from_the_others(tmp_path):
             await cluster.kill("s2")  # what s1 has now is needed
 
     run(scenario(), BOUND_S)
+
+
+@pytest.mark.durability
+@pytest.mark.parametrize("gone", ["s1", "s2", "s3"])
+def test_nodes_and_clients_start_while_any_one_server_is_away(tmp_path, gone):
+    async def scenario():
+        settings = ServerSettings(data=tmp_path, auth=True, clients=("desk",))
+        async with BundledCluster(settings) as cluster:
+            node_url, client_url = f"{cluster.node_url}&durability=replicated", cluster.client_url("desk")
+            async with nodes(node_url, "n1"), connect(client_url, "desk.1") as bus:
+                await bus.publish("orders", 1)
+            await cluster.kill(gone)
+            async with nodes(node_url, "n1"), connect(client_url, "desk.2", durability="replicated") as bus:
+                assert (await bus.publish("orders", 2)).stamp == {"orders": 2}
+
+    run(scenario(), BOUND_S)

@@ -13,7 +13,7 @@ import asyncio
 import re
 import ssl
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import nats.errors
@@ -188,7 +188,15 @@ class NatsService(BrokerService):
 
     def _asks_for_credentials(self) -> bool:
         """Whether the server has said so before it ended the connection; its reason does not always arrive."""
-        return bool((getattr(self.client, "_server_info", None) or {}).get("auth_required"))
+        return bool(self._said().get("auth_required"))
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether the server we are connected to is one of several, which elect leaders."""
+        return bool(self._said().get("cluster"))
+
+    def _said(self) -> dict[str, Any]:
+        return getattr(self.client, "_server_info", None) or {}
 
     async def _on_error(self, error: Exception) -> None:
         if self._state == "connecting":

@@ -27,6 +27,7 @@ from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
 STALE_S = 0.5
+ELECTION_S = 12.0  # servers of a cluster take 4 to 9 seconds to notice that one of them is gone
 ROUTES_S = 0.02  # servers of a cluster tell each other of a new stream
 NEVER = str(2**62)  # a sequence that no lane has
 REPLICAS = 3  # so that one may be lost
@@ -64,7 +65,15 @@ class NatsStore:
         """Make the bucket if it is missing."""
         await self._service.wait_until_up()
         await self._appends.open()
-        await self.make_bucket()
+        deadline = asyncio.get_running_loop().time() + ELECTION_S
+        while True:
+            try:
+                await self.make_bucket()
+                return
+            except (NobodyError, UnconfirmedError):
+                if not self._service.is_clustered or asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(STALE_S)
 
     async def make_bucket(self) -> bool:
         """Make the bucket unless it is there; whether it was made."""

@@ -17,7 +17,7 @@ from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.ens.ending import end
 from unisono.ens.store import Store, Watch
 from unisono.model.codec import decode_record, encode_record
-from unisono.model.errors import ForgottenError, FrameError, UnisonoError
+from unisono.model.errors import ForgottenError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 from unisono.runtime.remote.chest import MARK, Chest
 
@@ -27,6 +27,7 @@ LIVES = "life"  # by node: when its last life began
 EVERYTHING = 2**53 - 1  # behind every record
 SILENT_S = 1.0  # without an answer, whoever waits should know
 AGAIN_S = 0.1  # after a read that failed, if it is still wanted
+OPEN_S, OPEN_AGAIN_S = 12.0, 0.5  # a cluster may be electing a leader when we start
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -54,7 +55,18 @@ class Keeper:
         self._reading: dict[Read, bool] = {}  # under way -> whether it was asked for again since
 
     async def open(self, first: Control) -> Control:
-        """Find the control record, or be the first to write one."""
+        """Find the control record, or be the first to write one; a broker that is busy with itself is given time."""
+        deadline = asyncio.get_running_loop().time() + OPEN_S
+        while True:
+            try:
+                return await self._open(first)
+            except (ConnectionError, UnconfirmedError) as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                log.info("the store is not ready yet: %s", error)
+            await asyncio.sleep(OPEN_AGAIN_S)
+
+    async def _open(self, first: Control) -> Control:
         if await self._store.look(WORLD) is None:
             await self._store.decide(WORLD, secrets.token_bytes(6), 0)
         if await self._store.look(KEY) is None:

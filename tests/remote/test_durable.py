@@ -12,8 +12,11 @@ from typer.testing import CliRunner
 
 from unisono import ClosedError, ConfigError, GapError
 from unisono.cli.main import app
+from unisono.engines.effects import Lose
 from unisono.model.errors import HeldError, QuotaError
+from unisono.model.places import Claim, Place, Placed, Save
 from unisono.runtime.remote.admin import survey_places
+from unisono.runtime.remote.door import Door
 
 
 async def until(condition, timeout=10):
@@ -154,6 +157,20 @@ def test_a_fast_application_is_not_held_up(nats_url):
                     break
             await publishing
             assert node._places.tended < 100
+
+    run(main())
+
+
+@pytest.mark.parametrize("option", [{"ack": "auto", "name": "desk"}, {"start": "earliest"}], ids=str)
+def test_a_system_without_a_past_keeps_nothing(nats_url, option):
+    nothing = msgspec.structs.replace(QUICK, node=msgspec.structs.replace(QUICK.node, retain_records=0))
+
+    async def main():
+        async with nodes(nats_url, "n1", options=nothing), connect(nats_url, "p") as bus:
+            with pytest.raises(
+                ConfigError, match="this system was begun with retain_records=0, and keeps no"
+            ):
+                bus.subscribe("a", **option)
 
     run(main())
 
@@ -429,6 +446,25 @@ def test_who_is_away_for_too_long_is_told_what_is_missing(nats_url, gone):
     run(main())
 
 
+@pytest.mark.parametrize("gone", ["fail", "skip"])
+def test_what_is_lost_in_the_present_is_named_too(nats_url, gone):
+    async def main():
+        async with (
+            nodes(nats_url, "n1"),
+            connect(nats_url, "p") as bus,
+            bus.subscribe("a", name="desk", ack="auto", gone=gone) as events,
+        ):
+            events._carry_out(Lose("a", (1, 2, 3)))
+            if gone == "fail":
+                with pytest.raises(GapError, match="events 1-3 of 'a' are lost; gone='skip' goes on"):
+                    await events.get_one(timeout=5)
+            else:
+                assert events.position.clock == {"a": 3}
+                assert events.lost == 3
+
+    run(main())
+
+
 def test_who_is_told_the_past_too_slowly_is_told_so(nats_url):
     async def main():
         async with nodes(nats_url, "n1", options=FORGETFUL), connect(nats_url, "p") as bus:
@@ -511,3 +547,12 @@ def test_what_comes_after_the_first_opening_is_owed(nats_url):
                 assert (await events.get_one(timeout=10)).data == 1
 
     run(main())
+
+
+def test_nobody_speaks_for_another_session():
+    door = Door(1_000_000)
+    place = Place("desk", ("a",), "p.place1-1", True, 5)
+    for message in (Claim("desk", "p.place1-1", ("a",)), Save("p.place1-1", place)):
+        assert door.refusal("p.place1-1", message, ()) is None
+        assert "speaks for" in door.refusal("q.place1-1", message, ())
+    assert "sends what nodes send" in door.refusal("q.place1-1", Placed("desk", place), ())

@@ -343,19 +343,19 @@ class Client:
         self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> RemoteSubscription:
         """A subscription, not open yet."""
-        if not self._keeps:
-            options.check_kept("this transport has no store that nodes share, and")
-        if self.speaks < PLACES_SINCE and (options.is_durable or options.beginning != NEW):
-            raise ConfigError(
-                "some nodes are of an older release, which keeps neither places nor history; upgrade them first"
-            )
+        if options.is_durable or options.beginning != NEW:
+            self._check_keeps(options)
         kind = DurableSubscription if options.is_durable else RemoteSubscription
         return kind(self, name, asked, options, recorder)
 
-    @property
-    def _keeps(self) -> bool:
-        """Whether the nodes may keep anything that outlives them."""
-        return isinstance(self.service, Keeping) and self.service.store().shared
+    def _check_keeps(self, options: Options) -> None:
+        """Raise ConfigError unless the nodes keep places and the past."""
+        if not (isinstance(self.service, Keeping) and self.service.store().shared):
+            options.check_kept("this transport has no store that nodes share, and")
+        if self.speaks < PLACES_SINCE:
+            options.check_kept("a node of an older release")
+        if self.control is not None and not self.control.retained:
+            options.check_kept("this system was begun with retain_records=0, and")
 
     def admit(self, subscription: RemoteSubscription) -> None:
         """Take in a subscription."""

@@ -16,7 +16,7 @@ from unisono.engines.effects import Admit, Effect, Fail, Hold, Lose
 from unisono.engines.inputs import Keep
 from unisono.engines.topic_managers.recalling import Start
 from unisono.history.record import Kind
-from unisono.model.errors import ClosedError, ConfigError, UnconfirmedError, UnisonoError
+from unisono.model.errors import ClosedError, ConfigError, GapError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.places import Place
 from unisono.runtime.options import Options, check_number
@@ -290,7 +290,14 @@ class DurableSubscription(RemoteSubscription):
 
     def _do(self, effect: Effect) -> None:
         if isinstance(effect, Lose):
-            self._window.pass_over(effect.topic, max(effect.numbers))
+            topic, numbers = effect.topic, effect.numbers
+            if self.options.gone == "fail":
+                lost = f"events {numbers[0]}-{numbers[-1]} of '{topic}' are lost"
+                self.end(
+                    GapError(f"durable subscription '{self.name}': {lost}; gone='skip' goes on without them")
+                )
+                return
+            self._window.pass_over(topic, numbers[-1])
         super()._do(effect)
 
     def _carry_out(self, effect: Effect) -> Any:

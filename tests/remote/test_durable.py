@@ -12,11 +12,13 @@ from typer.testing import CliRunner
 
 from unisono import ClosedError, ConfigError, GapError
 from unisono.cli.main import app
-from unisono.engines.effects import Lose
+from unisono.engines.effects import Lose, Tend
+from unisono.ens.local_store import LocalStore, Shelf
 from unisono.model.errors import HeldError, QuotaError
 from unisono.model.places import Claim, Place, Placed, Save
 from unisono.runtime.remote.admin import survey_places
 from unisono.runtime.remote.door import Door
+from unisono.runtime.remote.places import Places
 
 
 async def until(condition, timeout=10):
@@ -229,8 +231,9 @@ def test_whoever_takes_over_begins_behind_what_was_acknowledged(nats_url):
                 got = await take(new, 36)
                 assert [event.data for event in got] == list(range(4, 40))
                 assert [event.data for event in got if event.redelivered] == list(range(4, mark))
+                await until(lambda: old._error is not None)  # when it next renews its place
                 with pytest.raises(HeldError, match=r"'desk' was taken over by 'q\.place"):
-                    await take(old, 30)
+                    await old.get_one(timeout=5)  # though something waits for it
                 with pytest.raises(ClosedError, match="taken over"):
                     await old.ack(seen[9])
                 assert new.position.acknowledged == 39
@@ -556,3 +559,32 @@ def test_nobody_speaks_for_another_session():
         assert door.refusal("p.place1-1", message, ()) is None
         assert "speaks for" in door.refusal("q.place1-1", message, ())
     assert "sends what nodes send" in door.refusal("q.place1-1", Placed("desk", place), ())
+
+
+class Shared(LocalStore):
+    """One that others see."""
+
+    shared = True
+
+
+def test_what_a_node_remembers_of_a_place_is_never_told_without_a_look():
+    async def main():
+        shelf, told = Shelf(), []
+        one, two = (Places(Shared(1_000_000, shelf), told.append, QUICK.node) for _ in range(2))
+
+        async def ask(node, message):
+            node.carry_out(Tend(message.session, message))
+            await until(lambda: told)
+            return told.pop().answer.place
+
+        assert (await ask(one, Claim("desk", "s1", ("a",)))).session == "s1"
+        second = await ask(two, Claim("desk", "s2", ("a",), over="s1"))
+        assert second.session == "s2"
+        assert (await ask(one, Claim("desk", "s3", ("a",)))).session == "s2"
+        saved = await ask(
+            two, Save("s2", msgspec.structs.replace(second, renewed=3, acknowledged=4, handed=9))
+        )
+        assert (await ask(one, Claim("desk", "s3", ("a",), over="s2"))).acknowledged == 4
+        assert (await ask(two, Save("s2", msgspec.structs.replace(saved, renewed=9)))).session == "s3"
+
+    run(main())

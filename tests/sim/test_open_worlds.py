@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.history import Kind
-from unisono.sim.moving.processes import HONEST
+from unisono.sim.moving.draw import draw_moving
+from unisono.sim.moving.processes import HONEST, Makers
 from unisono.sim.moving.simulation import Simulation
 from unisono.sim.moving.trial import stuck, try_moving, violations
-from unisono.sim.moving.world import Arrive, Burst, Crash, Drain, MemberSpec, Move, MovingWorld, Want
+from unisono.sim.moving.world import (
+    Arrive,
+    Burst,
+    Crash,
+    Drain,
+    MakeView,
+    MemberSpec,
+    Move,
+    MovingWorld,
+    Want,
+)
+from unisono.testing.planted_bugs.moving_nodes import with_finisher
+from unisono.testing.planted_bugs.open_engines import ForgetsViews
 
 WAIT = SubscriberSettings(repair=True)
 
@@ -137,3 +151,18 @@ def test_topics_beyond_the_limit_are_refused_and_others_go_on():
 
 def test_a_world_without_topics_is_judged_like_any_other():
     assert try_moving(world(Want(0.0, "s1", (">",)), members=("s1",))).is_good
+
+
+def test_views_that_are_not_registered_are_found_out():
+    weak = Makers(node=with_finisher(ForgetsViews))
+    drawn = [draw_moving(seed) for seed in range(40)]
+    worlds = [made for made in drawn if any(isinstance(step, MakeView) for step in made.script)]
+    assert len(worlds) > 8
+    assert any("views: nothing orders" in str(try_moving(made, weak).violations) for made in worlds)
+
+
+def test_a_past_that_is_cut_too_early_is_found_out(monkeypatch):
+    monkeypatch.setattr(Control, "spare", lambda self, lane: self.reads_after(lane))
+    worlds = [made for seed in range(60) if (made := draw_moving(seed)).retained]
+    assert len(worlds) > 8
+    assert any("is to be kept, and cannot be found" in str(try_moving(made).violations) for made in worlds)

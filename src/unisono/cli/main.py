@@ -24,6 +24,7 @@ from unisono.cli import (
     sub,
     topics,
     up,
+    views,
 )
 from unisono.cli.output import BAD_INPUT, people
 from unisono.cli.settings import load
@@ -52,6 +53,7 @@ app.command("sub")(sub.sub)
 app.command("topics")(topics.topics)
 app.command("groups")(topics.groups)
 app.command("up")(up.up)
+app.add_typer(views.app, name="views")
 
 
 def _show_version(wanted: bool) -> None:

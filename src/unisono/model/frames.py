@@ -270,7 +270,7 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, tag="prepared"):
 class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
     """To a node: please plan an epoch. Stale after `epoch`; nodes may ask for one whichever it is now (`ANY_EPOCH`).
 
-    Anybody may ask for topics and patterns. The rest is for nodes, and for operators through a node of theirs.
+    Anybody may ask for topics, patterns and views. The rest is for nodes, and for operators through a node of theirs.
     """
 
     epoch: int
@@ -282,6 +282,8 @@ class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
     moves: dict[str, str] = {}  # topic -> the node that is to own it
     leaving: str = ""  # a node that gives its topics away and goes
     asks: str = ""  # on whose behalf a node passes this on
+    view: Registration | None = None  # a view that is to be made, by its name
+    drop_view: str = ""  # one that nobody needs any more
 
 
 ANY_EPOCH = -1

@@ -124,6 +124,8 @@ def show_replan(replan: frames.Replan) -> str:
         "alive": replan.alive or "-",
         "moves": _list(f"{topic} to {node}" for topic, node in sorted(replan.moves.items())),
         "leaving": replan.leaving or "-",
+        "view": "-" if replan.view is None else show_registration(replan.view),
+        "without view": replan.drop_view or "-",
         "for": replan.asks or "-",
     }
     said = ", ".join(f"{name} {value}" for name, value in parts.items() if value != "-")
@@ -161,7 +163,9 @@ def show_control(control: Control) -> str:
 
 def _patterns(control: Control) -> str:
     held = [f"{name} {_list(r.topics)}" for name, r in sorted(control.patterns.items())]
-    return f", patterns {'; '.join(held)}" if held else ""
+    views = [f"{name} {_list(r.topics)}" for name, r in sorted(control.views.items())]
+    said = f", patterns {'; '.join(held)}" if held else ""
+    return said + (f", views {'; '.join(views)}" if views else "")
 
 
 def show_packet(packet: Packet) -> str:

@@ -12,6 +12,7 @@ from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Registration as Held
 
 PlanKind = Literal["line", "forest"]
+VIEW = "view "  # how the names begin under which views are registered; no subscriber is called like that
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Control:
     patterns: Mapping[str, Held] = field(
         hash=False, default_factory=dict
     )  # subscriber -> what it holds by pattern
+    views: Mapping[str, Held] = field(hash=False, default_factory=dict)  # name -> what it holds for good
     begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see chapters.py
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     began_at: float = 0.0  # by the clock of whoever decided on the epoch; 0.0: nobody knows
@@ -79,9 +81,21 @@ class Control:
             return None
         return climb[: max(i for i, topic in enumerate(climb) if topic in wanted) + 1]
 
+    def holders(self) -> list[Held]:
+        """Who is registered by what the control record says: subscribers by their patterns, and views."""
+        views = [Held(VIEW + v.subscriber, v.version, v.topics, v.weight) for v in self.views.values()]
+        return [self.patterns[name] for name in sorted(self.patterns)] + sorted(
+            views, key=lambda view: view.subscriber
+        )
+
     def matched(self, subscriber: str) -> frozenset[str]:
         """The topics of this epoch for which a subscriber is registered by its patterns."""
         held = self.patterns.get(subscriber)
+        return frozenset() if held is None else frozenset(matching(held.topics, self.plan.rank))
+
+    def viewed(self, view: str) -> frozenset[str]:
+        """The topics of this epoch that a view stands for."""
+        held = self.views.get(view)
         return frozenset() if held is None else frozenset(matching(held.topics, self.plan.rank))
 
     def sealing(
@@ -94,6 +108,7 @@ class Control:
         moves: Mapping[str, str] | None = None,
         leaving: Iterable[str] = (),
         patterns: Mapping[str, Held] | None = None,
+        views: Mapping[str, Held] | None = None,
         forget: Iterable[str] = (),
         at: float = 0.0,
     ) -> Control:
@@ -124,6 +139,7 @@ class Control:
             archive=archive,
             dead=tuple(sorted(lost.intersection(nodes))),
             patterns=self.patterns if patterns is None else dict(patterns),
+            views=self.views if views is None else dict(views),
             marks={n: ended.get(n, mark) for n, mark in self.marks.items() if n in {*archive, *lanes}},
             began_at=max(self.began_at, at),
             intent=intent,

@@ -50,8 +50,7 @@ class Finisher:
     def _recover(self) -> Recovery:
         control, intent = self.control, self.control.intent
         assert intent is not None
-        holders = [control.patterns[name] for name in sorted(control.patterns)]
-        return recover(self.read, control.epoch, intent.rank, intent.reports, holders, intent.gone)
+        return recover(self.read, control.epoch, intent.rank, intent.reports, control.holders(), intent.gone)
 
     def _activate(self) -> Effect:
         control, recovery = self.control, self.recovery

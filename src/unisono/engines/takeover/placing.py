@@ -46,7 +46,7 @@ def place(
     if not new:
         return {}
     rank = (*control.plan.rank, *new)
-    holders = [matching(held.topics, rank) for held in control.patterns.values()]
+    holders = [matching(held.topics, rank) for held in control.holders()]
     part = components([*set(control.plan.group.values()), *together, *holders])
     load = dict.fromkeys(nodes, 0)
     shares: dict[tuple[str, str], int] = {}  # (component, node) -> topics of it that the node owns

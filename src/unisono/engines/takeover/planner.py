@@ -16,7 +16,7 @@ from dataclasses import replace
 import msgspec
 
 from unisono.engines.effects import Decide, Effect, Send
-from unisono.engines.takeover.control import Control, Intent
+from unisono.engines.takeover.control import VIEW, Control, Intent
 from unisono.engines.takeover.placing import place, relieve, valid_moves
 from unisono.engines.takeover.requests import Requests, over
 from unisono.engines.takeover.settings import NodeSettings
@@ -138,7 +138,8 @@ class Planner:
         live = [n for n in sorted({*control.live, *asked.alive}) if n not in asked.leaving]
         leaving = tuple(asked.leaving) if live else ()
         live = live or list(control.live)
-        counted = replace(control, patterns=patterns)
+        views = {name: v for name, v in control.views.items() if name not in asked.drop_views} | asked.views
+        counted = replace(control, patterns=patterns, views=views)
         together = [*asked.wants, *(held.topics for held in self.registered.values())]
         moves = relieve(control, live, settings.component_topics_max)
         moves |= valid_moves(asked.moves, control, live)
@@ -152,6 +153,7 @@ class Planner:
             moves=moves,
             leaving=leaving,
             patterns=patterns,
+            views=views,
             forget=self.forget,
             at=self._time_of_day(now),
         )
@@ -213,7 +215,8 @@ class Planner:
         self.waiting = self.decide_at = None
         leads = control.leader == self.node
         self.reports = {name: kept for name, kept in self.reports.items() if leads and kept[1] > now}
-        self.registered = {held.subscriber: held for held in registrations} if leads else {}
+        expiring = [held for held in registrations if not held.subscriber.startswith(VIEW)]
+        self.registered = {held.subscriber: held for held in expiring} if leads else {}
         for name, held in self.registered.items():
             self.reports.setdefault(name, (held, now + self.settings.lease_s))
         for name in control.patterns if leads else ():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from unisono.engines.takeover.control import VIEW
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, Keyed, LaneRecord, SealRecord
@@ -80,7 +81,7 @@ def recover(
     keys: dict[str, list[Keyed]] = {}
     if start is not None:
         numbers |= start.notice.numbers
-        registered = {r.subscriber: r for r in start.registrations}
+        registered = {r.subscriber: r for r in start.registrations if not r.subscriber.startswith(VIEW)}
         for sequenced in start.seen:
             _remember(seen, sequenced)
         keys = {topic: list(keyed) for topic, keyed in start.keys.items()}

@@ -14,6 +14,7 @@ import msgspec
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.patterns import matching
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.views import view_of
 from unisono.model.errors import TopicError
 from unisono.model.frames import Refused, Registration, Replan
 from unisono.model.ids import check_pattern, check_topic, is_pattern
@@ -31,6 +32,8 @@ class Requests:
         self.wants: dict[tuple[str, ...], None] = {}
         self.topics: dict[str, None] = {}  # new ones
         self.patterns: dict[str, Registration] = {}
+        self.views: dict[str, Registration] = {}
+        self.drop_views: dict[str, None] = {}
         self.rank: tuple[str, ...] = ()
         self.alive: dict[str, None] = {}
         self.moves: dict[str, str] = {}
@@ -52,6 +55,11 @@ class Requests:
         held = replan.patterns
         if held is not None and (reason := self._fault(held, replan.asks, control, trusted=trusted)):
             refused, replan = Refused(reason), msgspec.structs.replace(replan, patterns=None)
+        if replan.view is not None:
+            view = view_of(replan.view.subscriber, replan.view.topics)
+            if reason := self._view_fault(view, control):
+                refused = Refused(reason)
+            replan = msgspec.structs.replace(replan, view=None if reason else view)
         due, client = self._note(replan, new, control), client_of(replan.asks)
         if due and not trusted and client not in self.asked:
             if self.planned.get(client, 0) >= self.settings.client_epochs_per_minute:
@@ -81,6 +89,9 @@ class Requests:
         if held is not None and _is_newer(held, control.patterns.get(held.subscriber)):
             if _is_newer(held, self.patterns.get(held.subscriber)):
                 self.patterns[held.subscriber] = held
+            due = True
+        if replan.view is not None and replan.view.subscriber not in control.views:
+            self.views[replan.view.subscriber] = replan.view
             due = True
         return due
 
@@ -123,6 +134,9 @@ class Requests:
         known = control.patterns.keys() | self.patterns.keys()
         if held.subscriber not in known and len(known) >= settings.holders_max:
             return f"there are no more than {settings.holders_max} subscribers with patterns"
+        return self._names_fault(held, control)
+
+    def _names_fault(self, held: Registration, control: Control) -> str:
         if not 1 <= held.weight <= WEIGHT_MAX:
             return "that is not a registration of patterns"
         try:
@@ -130,17 +144,38 @@ class Requests:
                 check_pattern(pattern)
         except TopicError as error:
             return str(error)
-        return over(held, control.plan.rank, settings)
+        return over(held, control.plan.rank, self.settings)
+
+    def _view_fault(self, view: Registration, control: Control) -> str:
+        """Why a view cannot be made, if it cannot; one that is there as it is asked for need not be."""
+        settings, name = self.settings, view.subscriber
+        try:
+            check_topic(name)
+        except TopicError as error:
+            return str(error)
+        known = dict(control.views) | self.views
+        if name in known and known[name].topics != view.topics:
+            has = ", ".join(known[name].topics)
+            return f"there is one of this name, with other topics ({has}); remove it first, or choose another name"
+        if name not in known and len(known) >= settings.views_max:
+            return f"there are no more than {settings.views_max} views"
+        if not 0 < len(view.topics) <= settings.subscriber_topics_max:
+            return f"a view has between 1 and {settings.subscriber_topics_max} topics and patterns"
+        return self._names_fault(view, control)
 
     def _take_trusted(self, replan: Replan, control: Control) -> bool:
         if replan.rank:
             self.rank = replan.rank
+        is_known = replan.drop_view in control.views
+        if is_known:
+            self.drop_views[replan.drop_view] = None
         if replan.leaving in control.nodes:
             self.leaving[replan.leaving] = None
         self.moves |= {topic: node for topic, node in replan.moves.items() if topic in control.owner}
-        asks_for_topics = replan.wants or replan.topics or replan.patterns
+        asks_for_topics = replan.wants or replan.topics or replan.patterns or replan.view
         asks_to_come = replan.alive
-        return bool(replan.rank or replan.leaving or replan.moves) or not (asks_for_topics or asks_to_come)
+        is_due = bool(replan.rank or replan.leaving or replan.moves or is_known)
+        return is_due or not (asks_for_topics or asks_to_come or replan.drop_view)
 
     def _take_alive(self, node: str, control: Control) -> bool:
         """A node is there and not counted: dead, it was thought, or new."""
@@ -153,12 +188,12 @@ class Requests:
     def is_due(self) -> bool:
         """Whether somebody waits for the next epoch."""
         named = self.wants or self.topics or self.patterns or self.rank
-        return bool(named or self.alive or self.moves or self.leaving)
+        return bool(named or self.views or self.drop_views or self.alive or self.moves or self.leaving)
 
     def clear(self) -> None:
         """An epoch has begun: what was asked for is in it, or will be asked for again."""
         self.wants, self.topics, self.patterns, self.alive = {}, {}, {}, {}
-        self.moves, self.leaving = {}, {}
+        self.moves, self.leaving, self.views, self.drop_views = {}, {}, {}, {}
         self.rank, self.asked = (), frozenset()
 
     def copy(self) -> Requests:
@@ -172,8 +207,9 @@ class Requests:
         """Equal exactly when two would behave alike from now on; quotas are far away where this is compared."""
         patterns = tuple(sorted((name, held.version, held.topics) for name, held in self.patterns.items()))
         moves = tuple(sorted(self.moves.items()))
+        views = (tuple(self.views.values()), tuple(self.drop_views))
         return (
-            tuple(self.wants), tuple(self.topics), patterns, self.rank, tuple(self.alive), moves, tuple(self.leaving)
+            views, tuple(self.wants), tuple(self.topics), patterns, self.rank, tuple(self.alive), moves, tuple(self.leaving)
         )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     subscriber_topics_max: int = 1_000  # topics one subscriber may hold, those of its patterns too
     patterns_max: int = 64  # patterns one subscriber may hold
     holders_max: int = 10_000  # subscribers that hold patterns
+    views_max: int = 10_000
     subscribers_max: int = 100_000  # subscribers whose reports are remembered
     client_topics_per_minute: int = 1_000  # new topics one client may ask for
     client_epochs_per_minute: int = 240  # epochs one client may ask for

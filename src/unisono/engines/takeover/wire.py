@@ -64,6 +64,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     retained: bool = False
     began_at: float = 0.0
     chapters: tuple[_Chapter, ...] = ()
+    views: tuple[Registration, ...] = ()
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -109,6 +110,7 @@ def encode_control(control: Control) -> bytes:
         begins=dict(control.begins),
         marks={lane: (mark.older, mark.newer, mark.last) for lane, mark in control.marks.items()},
         began_at=control.began_at,
+        views=tuple(control.views[name] for name in sorted(control.views)),
         retained=control.retained,
         chapters=tuple(_Chapter(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.chapters),
     )
@@ -169,6 +171,7 @@ def _unpack(wire: _Control) -> Control:
         begins=wire.begins,
         marks={lane: Mark(*mark) for lane, mark in wire.marks.items()},
         began_at=wire.began_at,
+        views={held.subscriber: held for held in wire.views},
         retained=wire.retained,
         chapters=tuple(Chapter(c.epoch, c.began_at, c.begins, c.records) for c in wire.chapters),
     )

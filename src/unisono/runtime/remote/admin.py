@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -12,12 +12,14 @@ from unisono.engines.topic_managers.describing import NodeDescription, TopicDesc
 from unisono.ens.registry import open_service
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, FrameError, UnconfirmedError
-from unisono.model.frames import Replan
+from unisono.model.frames import ANY_EPOCH, Replan
 from unisono.model.places import Clear, Place, Placed, Survey, Surveyed
 from unisono.runtime.naming import made_up_name
+from unisono.runtime.remote import viewing
 from unisono.runtime.remote.client import Client
 from unisono.runtime.remote.door import ADMIN, OPERATOR
 from unisono.runtime.remote.errand import ask
+from unisono.runtime.remote.viewing import view_of_place
 from unisono.runtime.remote.wire import DESCRIBE, decode_description, encode, question, to_client, to_node
 
 PATIENCE_S = 5.0
@@ -117,6 +119,54 @@ def _whole(control: Control, rank: tuple[str, ...]) -> tuple[str, ...]:
     return (*known, *(topic for topic in control.plan.rank if topic not in wanted))
 
 
+async def list_views(url: str) -> Control:
+    """The control record, which has the views."""
+    async with operator(url) as client:
+        assert client.control is not None
+        return client.control
+
+
+async def make_view(url: str, name: str, names: tuple[str, ...]) -> Control:
+    """Let the nodes begin an epoch with this view; returns the control record of it."""
+    async with operator(url) as client:
+        await viewing.make_view(client, name, names)
+        assert client.control is not None
+        return client.control
+
+
+async def drop_view(url: str, name: str) -> Control:
+    """Let the nodes begin an epoch without a view; ConfigError if there is none."""
+    async with operator(url, ADMIN) as client:
+        assert client.control is not None
+        if name not in client.control.views:
+            raise ConfigError(f"there is no view '{name}'; see `unisono views list`")
+        return await _insist(
+            client,
+            Replan(ANY_EPOCH, drop_view=name),
+            lambda control: name not in control.views,
+            f"without the view '{name}'",
+        )
+
+
+async def _insist(client: Client, wish: Replan, is_granted: Callable[[Control], bool], what: str) -> Control:
+    """Ask the leader for something until an epoch has begun that has it."""
+    try:
+        async with asyncio.timeout(APPLY_S):
+            while True:
+                control = client.control
+                assert control is not None
+                if control.state == "active":
+                    if is_granted(control):
+                        return control
+                    client.post.publish(to_node(OPERATOR, control.leader), encode(wish))
+                await asyncio.sleep(ASK_S)
+    except TimeoutError:
+        raise UnconfirmedError(
+            f"the nodes have not begun an epoch {what} within {APPLY_S:g} s; see their logs, and whether these "
+            "credentials are an operator's"
+        ) from None
+
+
 async def survey_places(url: str) -> list[Place]:
     """Every durable subscriber's place, by name."""
     places: list[Place] = []
@@ -137,3 +187,7 @@ async def remove_place(url: str, name: str, *, even_held: bool = False) -> None:
         placed = await ask(client, Clear(name, even_held), Placed)
         if placed.reason:
             raise ConfigError(placed.reason)
+        assert client.control is not None
+        is_viewed = view_of_place(name) in client.control.views
+    if is_viewed:
+        await drop_view(url, view_of_place(name))

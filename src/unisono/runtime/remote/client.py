@@ -370,9 +370,6 @@ class Client:
         if self.subscriptions.get(subscription.key) is subscription:
             del self.subscriptions[subscription.key]
 
-    async def make_view(self, name: str, asked: frozenset[str]) -> None:
-        """Make the common order of these topics permanent."""
-
     def is_held(self, topic: str) -> bool:
         """Whether anybody may hold a topic: from here nobody can tell."""
         return True

@@ -22,6 +22,7 @@ from unisono.model.places import Place
 from unisono.runtime.options import Options, check_number
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.subscription import RemoteSubscription
+from unisono.runtime.remote.viewing import make_view, view_of_place
 from unisono.runtime.starts import NEW
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class DurableSubscription(RemoteSubscription):
 
     async def _begin(self) -> None:
         await self._claim()
-        await self._client.make_view(self.name, self.asked)
+        await make_view(self._client, view_of_place(self.name), self.asked)
         if self.options.beginning == NEW and self._client.control is not None:
             self._first_epoch = self._client.control.epoch
         await super()._begin()

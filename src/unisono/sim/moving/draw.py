@@ -12,6 +12,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, Subs
 from unisono.sim.moving.draw_open import open_up
 from unisono.sim.moving.draw_past import remember
 from unisono.sim.moving.draw_retries import retry
+from unisono.sim.moving.draw_views import look
 from unisono.sim.moving.world import (
     SERVICE,
     STORE,
@@ -41,7 +42,7 @@ _NODE = NodeSettings(
 
 def draw_moving(seed: int) -> MovingWorld:
     """The moving world of this seed."""
-    return remember(retry(open_up(_draw_closed(seed))))
+    return look(remember(retry(open_up(_draw_closed(seed)))))
 
 
 def _draw_closed(seed: int) -> MovingWorld:

@@ -14,6 +14,7 @@ import msgspec
 
 from unisono.engines.inputs import TICK, Change, Controlled, Input, Notified, Received, Suspected
 from unisono.engines.links import Arrived
+from unisono.engines.takeover.views import view_of
 from unisono.history import Record
 from unisono.model.frames import ANY_EPOCH, Replan, Sequenced, Stamped
 from unisono.sim.moving.occurrences import (
@@ -36,13 +37,16 @@ from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import HONEST, Detector, Host, Makers, Process
 from unisono.sim.moving.rest import missed, restless
 from unisono.sim.moving.stage import Stage
+from unisono.sim.moving.views import Viewed
 from unisono.sim.moving.world import (
     STORE,
     Arrive,
     Burst,
     Crash,
     Drain,
+    DropView,
     Happening,
+    MakeView,
     Move,
     MovingWorld,
     Partition,
@@ -57,6 +61,7 @@ CHECK_S = 0.3
 REST_S = 1.2  # longer than any heartbeat: who misses something would have noticed
 PATIENCE_S = 0.05
 AGAIN_S = 0.4  # how soon an operator asks again
+TRIES = 5  # and how often, for what may be refused
 STEPS_MAX = 200_000
 
 
@@ -71,6 +76,7 @@ class Ending(msgspec.Struct, frozen=True):
     refused: frozenset[str]  # events that were told they will never have a place
     missed: tuple[str, ...]  # what holders of patterns were not owed, and should have been
     stored: list[Stamped]  # every event that counts
+    viewed: Viewed  # topics whose order views have kept
     facts: Counter[str]  # what happened, and how often
     steps: int
     lines: list[str]
@@ -125,6 +131,7 @@ class Simulation(Stage):
             frozenset(self.refused),
             tuple(missed(self.recorder.records, self.storage.events(), self.promised, self.admitted)),
             self.storage.events(),
+            self.viewed,
             self.facts,
             self.steps,
             self.lines,
@@ -280,6 +287,17 @@ class Simulation(Stage):
                     self._start(node)
             case Drain(_, node):
                 self._drain(happening)
+            case MakeView(_, name, names, tries) if name not in self.storage.control.views:
+                self._ask_a_node(Replan(ANY_EPOCH, view=view_of(name, names)))
+                self._ask_again(happening, tries)
+            case DropView(_, name, tries) if name in self.storage.control.views:
+                self._ask_a_node(Replan(ANY_EPOCH, drop_view=name))
+                self._ask_again(happening, tries)
+
+    def _ask_again(self, happening: MakeView | DropView, tries: int) -> None:
+        if tries < TRIES:
+            again = msgspec.structs.replace(happening, tries=tries + 1)
+            self.kernel.schedule(self.kernel.now + AGAIN_S, again)
 
     def _ask_a_node(self, replan: Replan, node: Host | None = None) -> None:
         """Whoever watches popularity, and whoever operates nodes, asks through one of them."""

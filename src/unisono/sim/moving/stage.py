@@ -28,6 +28,7 @@ from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import Host, Makers, Process
 from unisono.sim.moving.ranker import Ranker
 from unisono.sim.moving.storage import Request, Storage, StorageRoute
+from unisono.sim.moving.views import viewed
 from unisono.sim.moving.world import SERVICE, STORE, MovingWorld
 from unisono.sim.network import Network
 from unisono.sim.notation import show_control, show_effect, show_input
@@ -57,6 +58,7 @@ class Stage:
         self.promised: dict[
             tuple[str, str], float
         ] = {}  # (member life, pattern) -> since when nothing is missed
+        self.viewed: dict[int, list[frozenset[str]]] = {}  # epoch -> the topics of each view
         self.refused: set[str] = set()  # events that will never have a place
         self.acknowledged: dict[str, Sequenced] = {}
         self.keys: dict[str, str] = {}  # event -> the key it was published with
@@ -251,6 +253,8 @@ class Stage:
             self.facts["moved topics"] += sum(self.owner.get(t, n) != n for t, n in control.owner.items())
             self.facts["late nodes"] += len(set(control.nodes) - self.nodes)
             self.facts["drained nodes"] += len(self.nodes - set(control.nodes))
+            self.facts["views"] += len(control.views)
+            self.viewed[control.epoch] = viewed(control)
             self.rank, self.owner, self.nodes = control.plan.rank, control.owner, set(control.nodes)
             self.ranker.adopt(control.plan, self.kernel.now)
             self.facts["chapters let go"] += _first_epoch(before) != _first_epoch(control)

@@ -8,6 +8,7 @@ from unisono.history import Kind, Outcome, Record, judge
 from unisono.sim.moving.draw import draw_moving
 from unisono.sim.moving.processes import HONEST, Makers
 from unisono.sim.moving.simulation import Ending, Simulation
+from unisono.sim.moving.views import unordered
 from unisono.sim.moving.world import MovingWorld
 from unisono.sim.trial import Trial
 
@@ -37,6 +38,7 @@ HAPPENED = (
     "drained nodes",
     "confirmed patterns",
     "truncations",
+    "views",
     "chapters let go",
     "quotas met",
     "refused events",
@@ -80,6 +82,7 @@ def violations(world: MovingWorld, ending: Ending) -> list[str]:
         *_broken(ending.records, ORDER),
         *_broken(_untagged(_only(ending.records, tagging)), ("tags",)),
         *_stored(ending),
+        *unordered(ending.stored, ending.viewed),
     ]
 
 

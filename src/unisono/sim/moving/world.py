@@ -135,7 +135,43 @@ class Move(msgspec.Struct, frozen=True):
         return f"an operator moves {self.topic} to {self.node}"
 
 
-Happening: TypeAlias = Burst | Want | Crash | Pause | Partition | Suspicion | Rerank | Arrive | Drain | Move
+class MakeView(msgspec.Struct, frozen=True):
+    """An operator asks for a view, and repeats that for a while."""
+
+    at: float
+    name: str
+    names: tuple[str, ...]
+    tries: int = 0
+
+    def __str__(self) -> str:
+        return f"an operator makes the view {self.name} of {', '.join(self.names)}"
+
+
+class DropView(msgspec.Struct, frozen=True):
+    """An operator asks that a view be forgotten, and repeats that for a while."""
+
+    at: float
+    name: str
+    tries: int = 0
+
+    def __str__(self) -> str:
+        return f"an operator removes the view {self.name}"
+
+
+Happening: TypeAlias = (
+    Burst
+    | Want
+    | Crash
+    | Pause
+    | Partition
+    | Suspicion
+    | Rerank
+    | Arrive
+    | Drain
+    | Move
+    | MakeView
+    | DropView
+)
 
 
 class MemberSpec(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unisono.engines.effects import Decide, Effect, Send
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
@@ -88,6 +90,21 @@ class CutsTooFar(ManagerNode):
 
     def _cut(self, lane: str, control: Control) -> int:
         return control.begins.get(lane, 0) if control.epoch else 0
+
+
+class ReadsTooLate(Finisher):
+    """Reads a sealed lane from behind the record that begins the epoch: events come later, after all."""
+
+    def _after(self, lane: str) -> int:
+        return self.control.begins.get(lane, 0)
+
+
+class ForgetsViews(Finisher):
+    """Registers those who hold patterns, and not the views: nobody listens, after all."""
+
+    def _recover(self) -> Recovery:
+        self.control = replace(self.control, views={})
+        return super()._recover()
 
 
 class KeepsWhatItGives(ManagerNode):

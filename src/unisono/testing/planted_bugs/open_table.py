@@ -105,6 +105,11 @@ OPEN_BUGS: tuple[PlantedBug, ...] = (
         "truncation", CLAIMED, SHORT_LANES, make_node=weak.CutsTooFar,
     ),
     _bug(
+        "read_too_late",
+        "Whoever finishes reads the events of an epoch, and not the record it began with.",
+        "chapters", CLAIMED, SHORT_LANES, make_node=nodes.with_finisher(weak.ReadsTooLate),
+    ),
+    _bug(
         "drained_with_its_topics",
         "A node leaves and keeps its topics: nobody serves them any more.",
         "draining", ANSWERS, DRAIN, make_node=weak.KeepsWhatItGives,

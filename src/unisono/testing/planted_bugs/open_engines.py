@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from unisono.engines.effects import Decide, Effect, Send
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
@@ -103,8 +101,10 @@ class ForgetsViews(Finisher):
     """Registers those who hold patterns, and not the views: nobody listens, after all."""
 
     def _recover(self) -> Recovery:
-        self.control = replace(self.control, views={})
-        return super()._recover()
+        control, intent = self.control, self.control.intent
+        assert intent is not None
+        holders = list(control.patterns.values())
+        return recover(self.read, control.epoch, intent.rank, intent.reports, holders, intent.gone)
 
 
 class KeepsWhatItGives(ManagerNode):

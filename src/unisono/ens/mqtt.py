@@ -239,7 +239,16 @@ class MqttService(BrokerService):
 
     async def _publish(self, parcel: Parcel) -> None:
         topic = to_filter(parcel.topic, self.options.prefix)
-        await self.client.publish(topic, parcel.frame, qos=self.options.qos, timeout=math.inf)
+        qos = self.options.qos
+        try:
+            timeout_s = math.inf if qos else self.options.connect_timeout
+            await self.client.publish(topic, parcel.frame, qos=qos, timeout=timeout_s)
+        except aiomqtt.MqttCodeError:
+            raise
+        except aiomqtt.MqttError:
+            if qos:
+                raise
+            # It was under way when the connection broke. At QoS 0 it is lost, and the client never tells.
 
     async def _part(self) -> None:
         with suppress(ConnectionError):

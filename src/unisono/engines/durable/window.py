@@ -11,7 +11,7 @@ from unisono.engines.inputs import Keep
 from unisono.model.places import Place
 
 SIZE_MIN = 16
-SIZE_MAX = 8192
+SIZE_MAX = 1024
 UNACKNOWLEDGED_MAX = 65536  # events the application may have taken and not acknowledged
 
 

@@ -16,7 +16,7 @@ from unisono.engines.effects import Lose, Tend
 from unisono.ens.local_store import LocalStore, Shelf
 from unisono.model.errors import HeldError, QuotaError
 from unisono.model.places import Claim, Place, Placed, Save
-from unisono.runtime.remote.admin import survey_places
+from unisono.runtime.remote.admin import remove_place, survey_places
 from unisono.runtime.remote.door import Door
 from unisono.runtime.remote.places import Places
 
@@ -559,6 +559,24 @@ def test_nobody_speaks_for_another_session():
         assert door.refusal("p.place1-1", message, ()) is None
         assert "speaks for" in door.refusal("q.place1-1", message, ())
     assert "sends what nodes send" in door.refusal("q.place1-1", Placed("desk", place), ())
+
+
+def test_the_topics_of_a_place_stay_ordered_while_nobody_listens(nats_url):
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            place = {"name": "desk", "ack": "auto"}
+            async with bus.subscribe("a", "b", **place):
+                pass
+            receipts = [await bus.publish("ab"[n % 2], n) for n in range(6)]
+            assert [receipt.stamp for receipt in receipts[-2:]] == [{"a": 3, "b": 2}, {"a": 3, "b": 3}]
+            async with bus.subscribe("a", "b", **place) as events:
+                assert [event.data for event in await take(events, 6)] == list(range(6))
+            await remove_place(nats_url, "desk")
+            assert (await bus.publish("lonely", 1)).stamp == {"lonely": 1}
+            control = bus._hub.control
+            assert not control.views
+
+    run(main())
 
 
 class Shared(LocalStore):

@@ -48,9 +48,10 @@ from unisono.engines.takeover.patterns import is_match
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.history import Kind
-from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Replan, Routed, Sequenced, Stamped
+from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Routed, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.sim.explore.moving import MovingScenario, lacking
+from unisono.sim.explore.moving_harm import do_harm, offered
 from unisono.sim.explore.scenario import publications
 from unisono.sim.explore.search import Step
 from unisono.sim.explore.storage import Storage
@@ -119,17 +120,17 @@ class MovingWorld:
             self.storage.append("", lane)
         self.storage.appends.clear()
         for name in self.scenario.nodes:
-            self._handle(name, Controlled(control))
+            self.handle(name, Controlled(control))
             while self.storage.reads.get(name):
-                self._handle(name, self.storage.read(name, 0))
+                self.handle(name, self.storage.read(name, 0))
         for name in self.engines:
             if isinstance(self.engines[name], Publisher):
-                self._handle(name, Controlled(control))
+                self.handle(name, Controlled(control))
             self.states[name] = self.pictures.of(self.engines[name].state())
         for publication in self.publications.values():
             name = publication.publisher
             self.logs[name] = (*self.logs.get(name, ()), published(publication))
-            self._handle(name, Publish([publication]))
+            self.handle(name, Publish([publication]))
 
     # Explorable.
 
@@ -159,7 +160,7 @@ class MovingWorld:
         """The world after a step."""
         twin = self._twin() if self.branching else self
         try:
-            twin._take(step)
+            twin.take(step)
         except Broken as broken:
             twin.broken = str(broken)
         return twin
@@ -192,51 +193,25 @@ class MovingWorld:
         steps += [
             ("read", node, str(i)) for node, asked in self.storage.reads.items() for i in range(len(asked))
         ]
-        steps += [("watch", name) for name in self.engines if self._has_news(name)]
+        steps += [("watch", name) for name in self.engines if self.has_news(name)]
         steps += [("change", name) for name, script in self.scripts.items() if script]
         for name, bag in self.bags.items():
             for text in sorted({b for b, _ in bag}):
                 steps.append(("notify", name, str(next(i for i, (b, _) in enumerate(bag) if b == text))))
-        steps += [("suspect", by, node) for node in sorted(self.dead) for by in self._accusers(node)]
+        steps += [("suspect", by, node) for node in sorted(self.dead) for by in self.accusers(node)]
+        steps += [("store late", str(i)) for i in range(len(self.storage.late))]
+        steps += [("cut", str(i)) for i in range(len(self.storage.cuts))]
         return steps
 
     def harms(self) -> list[Step]:
         """What may happen or not."""
-        return list(self._harms())
-
-    def _harms(self) -> Iterator[Step]:
-        harm, nodes = self.harm, self.harm.mortal or self.scenario.nodes
-        alive = [node for node in nodes if node not in self.dead and node in self.storage.control.live]
-        if len([n for n in self.storage.control.live if n not in self.dead]) > 1:
-            if harm.crashes:
-                for node in alive:
-                    yield ("crash", node)
-                    if self._has_output(node):
-                        yield ("crash silently", node)
-            if harm.zombies:
-                yield from (("accuse", by, node) for node in alive for by in self._accusers(node))
-        for i in range(len(harm.ranks)):
-            yield from (("replan", node, str(i)) for node in self._planners())
-        for leaving in harm.drains:
-            yield from (("drain", node, leaving) for node in self._planners())
-        for (node, lane), queue in self.storage.appends.items():
-            if queue and node not in self.dead:
-                if harm.lost_appends:
-                    yield ("lose", node, lane)
-                if harm.lost_answers:
-                    yield ("mute", node, lane)
-        if harm.stale_reads:
-            for node, asked in self.storage.reads.items():
-                if any(read.tail is None for read in asked):
-                    yield ("look", node)
-        if harm.ticks:
-            yield from (("tick", name) for name, e in self.engines.items() if e.next_timer() is not None)
+        return list(offered(self))
 
     def _harmless(self) -> Iterator[Step]:
         if not self.scenario.harm.stale_reads:
             yield from (("read", node, "0") for node, asked in self.storage.reads.items() if asked)
         for name, engine in self.engines.items():
-            if isinstance(engine, Publisher) and self._has_news(name):
+            if isinstance(engine, Publisher) and self.has_news(name):
                 yield ("watch", name)
         if self._is_calm():
             for (source, to), queue in self.links.items():
@@ -265,107 +240,64 @@ class MovingWorld:
             return bool(engine.strangers)
         return isinstance(engine, Member) and bool(engine.inner.hoped or engine.later or engine.new)
 
-    def _has_news(self, name: str) -> bool:
+    def has_news(self, name: str) -> bool:
         control = self.storage.control
         known = getattr(self.engines[name], "control", None)
         if known is None or known.version >= control.version:
             return False
         return self.watching or control.state == "active"
 
-    def _accusers(self, node: str) -> list[str]:
+    def accusers(self, node: str) -> list[str]:
         """Who may say that a node is dead; one is as good as another while the world is searched."""
         control = self.storage.control
         if control.state != "active" or node in control.dead or any(self.storage.decides.values()):
             return []
-        others = [n for n in self.scenario.nodes if n in self.engines and n != node and not self._has_news(n)]
+        others = [n for n in self.scenario.nodes if n in self.engines and n != node and not self.has_news(n)]
         live = [n for n in others if n in control.live] or others
         return others if self.watching else live[:1]
 
-    def _planners(self) -> list[str]:
-        control = self.storage.control
-        leader = control.leader
-        ready = control.state == "active" and leader not in self.dead and not self._has_news(leader)
-        return [leader] if ready else []
-
-    def _has_output(self, node: str) -> bool:
-        storage = self.storage
-        return (
-            any(queue for link, queue in self.links.items() if link[0] == node)
-            or any(queue for key, queue in storage.appends.items() if key[0] == node)
-            or bool(storage.decides.get(node))
-        )
-
     # What happens.
 
-    def _take(self, step: Step) -> None:
+    def take(self, step: Step) -> None:
         match step:
             case ("receive", source, to):
                 letter, *rest = self.links[source, to]
                 self.links[source, to] = tuple(rest)
-                self._handle(to, Received(source, letter[1]))  # type: ignore[arg-type]
-            case ("store" | "lose" | "mute" as what, node, lane):
-                record, sequence = self.storage.append(node, lane, lost=what == "lose")
-                if what == "store":
-                    self._handle(node, Appended(lane, record, sequence))
-                else:
-                    self._spend("lost_appends" if what == "lose" else "lost_answers")
+                self.handle(to, Received(source, letter[1]))  # type: ignore[arg-type]
+            case ("store", node, lane):
+                self.handle(node, Appended(lane, *self.storage.append(node, lane)))
+            case ("store late", i):
+                late, sequence = self.storage.store_late(int(i))
+                if late.answers:
+                    self.handle(late.node, Appended(late.lane, late.record, sequence))
+            case ("cut", i):
+                self.storage.cut_late(int(i))
             case ("read", node, i):
-                self._handle(node, self.storage.read(node, int(i)))
-            case ("look", node):
-                self._spend("stale_reads")
-                self.storage.look_at(node)
+                self.handle(node, self.storage.read(node, int(i)))
             case ("decide", node):
                 self.storage.decide(node)
-                self._handle(node, Controlled(self.storage.control))
+                self.handle(node, Controlled(self.storage.control))
             case ("watch", name):
-                self._handle(name, Controlled(self.storage.control))
+                self.handle(name, Controlled(self.storage.control))
             case ("notify", name, i):
                 bag, at = self.bags[name], int(i)
                 self.bags[name] = bag[:at] + bag[at + 1 :]
-                self._handle(name, Notified(bag[at][1]))  # type: ignore[arg-type]
+                self.handle(name, Notified(bag[at][1]))  # type: ignore[arg-type]
             case ("change", name):
                 (change, topics), *later = self.scripts[name]
                 self.scripts[name] = tuple(later)
-                self._handle(name, Change(topics, ()) if change == "add" else Change((), topics))
+                self.handle(name, Change(topics, ()) if change == "add" else Change((), topics))
             case ("suspect", by, node):
-                self._handle(by, Suspected(node))
-            case _:
-                self._do_harm(step)
-
-    def _do_harm(self, step: Step) -> None:
-        match step:
-            case ("crash" | "crash silently" as what, node):
-                self._spend("crashes")
-                self.dead |= {node}
-                if what == "crash silently":
-                    self.storage.forget(node)
-                    self.links = {link: queue for link, queue in self.links.items() if link[0] != node}
-                self.links = {link: queue for link, queue in self.links.items() if link[1] != node}
-                self.storage.reads.pop(node, None)
-                del self.engines[node]
-                self.states.pop(node, None)
-            case ("accuse", by, node):
-                self._spend("zombies")
-                self._handle(by, Suspected(node))
-            case ("replan", node, i):
-                ranks = self.harm.ranks
-                self.harm = msgspec.structs.replace(self.harm, ranks=ranks[: int(i)] + ranks[int(i) + 1 :])
-                epoch = self.storage.control.epoch
-                self._handle(node, Received(node, Replan(epoch, (), ranks[int(i)])))
-            case ("drain", node, leaving):
-                left = tuple(name for name in self.harm.drains if name != leaving)
-                self.harm = msgspec.structs.replace(self.harm, drains=left)
-                self._handle(node, Received(node, Replan(self.storage.control.epoch, leaving=leaving)))
-            case ("tick", name):
-                self._spend("ticks")
-                self.tick(name)
+                self.handle(by, Suspected(node))
             case ("rest",):
                 self.rested = True
+            case _:
+                do_harm(self, step)
 
     def tick(self, name: str) -> None:
         """The time of an engine's next timer comes; the other timers are late then, which timers may be."""
         self.now = max(self.now, self.engines[name].next_timer() or 0.0)
-        self._handle(name, TICK)
+        self.handle(name, TICK)
 
     def next_timer(self) -> tuple[float, str] | None:
         """The next timer of all, and whose it is."""
@@ -382,11 +314,7 @@ class MovingWorld:
             self.broken = str(broken)
         return due is not None
 
-    def _spend(self, what: str) -> None:
-        left = max(0, getattr(self.harm, what) - 1)
-        self.harm = msgspec.structs.replace(self.harm, **{what: left})
-
-    def _handle(self, address: str, input: Input) -> None:
+    def handle(self, address: str, input: Input) -> None:
         known = self.engines.get(address)
         if known is None:
             return  # it is dead
@@ -420,7 +348,7 @@ class MovingWorld:
             case Read():
                 self.storage.ask_read(address, effect)
             case Truncate(lane, up_to):
-                self.storage.truncate(lane, up_to)
+                self.storage.truncate(lane, up_to, late=self.scenario.harm.late_cuts)
             case Decide(control):
                 self.storage.ask_decide(address, control)
             case Acknowledge(Sequenced(topic, id, _, entries, True)):
@@ -465,7 +393,7 @@ class MovingWorld:
             while world.settle_steps < SETTLE_STEPS_MAX and not world.broken:
                 world.settle_steps += 1
                 if duties := world.duties():
-                    world._take(duties[0])
+                    world.take(duties[0])
                 elif not world._owes() or not world.pass_time():
                     break
         except Broken as broken:

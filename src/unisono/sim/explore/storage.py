@@ -36,16 +36,28 @@ class Asked(NamedTuple):
     tail: int | None = None
 
 
+class Late(NamedTuple):
+    """A record that was accepted and is not stored yet; whether its writer will be told where it is."""
+
+    node: str
+    lane: str
+    text: bytes
+    record: LaneRecord
+    answers: bool
+
+
 class Storage:
     """Lanes, control records, and requests; copied on write."""
 
-    __slots__ = ("appends", "controls", "cut", "decides", "lanes", "reads")
+    __slots__ = ("appends", "controls", "cut", "cuts", "decides", "lanes", "late", "reads")
 
     def __init__(self, control: Control) -> None:
         self.lanes: dict[
             str, tuple[Stored, ...]
         ] = {}  # also what is truncated: the judge wants to see it all
         self.cut: dict[str, int] = {}  # lane -> records up to here are truncated
+        self.cuts: tuple[tuple[str, int], ...] = ()  # truncations on their way
+        self.late: tuple[Late, ...] = ()
         self.controls: tuple[tuple[str, Control], ...] = ((repr(control), control),)
         self.appends: dict[tuple[str, str], tuple[tuple[bytes, Append], ...]] = {}
         self.reads: dict[str, tuple[Asked, ...]] = {}
@@ -61,6 +73,7 @@ class Storage:
         twin = object.__new__(Storage)
         twin.lanes, twin.appends, twin.cut = dict(self.lanes), dict(self.appends), dict(self.cut)
         twin.reads, twin.decides, twin.controls = dict(self.reads), dict(self.decides), self.controls
+        twin.late, twin.cuts = self.late, self.cuts
         return twin
 
     def key(self) -> Hashable:
@@ -68,7 +81,8 @@ class Storage:
         return (
             tuple((lane, tuple(b for b, _ in records)) for lane, records in sorted(self.lanes.items())),
             tuple(text for text, _ in self.controls),
-            tuple(sorted(self.cut.items())),
+            (tuple(sorted(self.cut.items())), tuple(sorted(self.cuts))),
+            tuple(sorted((late.node, late.lane, late.text, late.answers) for late in self.late)),
             tuple((k, tuple((b, a.expected) for b, a in q)) for k, q in sorted(self.appends.items()) if q),
             tuple((node, asked) for node, asked in sorted(self.reads.items()) if asked),
             tuple(
@@ -118,6 +132,24 @@ class Storage:
         self.lanes[lane] = (*records, (text, append.record))
         return append.record, len(records) + 1
 
+    def accepts(self, node: str, lane: str) -> bool:
+        """Whether the oldest append of a node to a lane would be stored now."""
+        return self.appends[node, lane][0][1].expected in (None, len(self.lanes.get(lane, ())))
+
+    def delay(self, node: str, lane: str, *, answers: bool) -> None:
+        """The oldest append of a node to a lane is accepted, and stored later; or, without an answer, once more."""
+        (text, append), *rest = self.appends[node, lane]
+        self.late = (*self.late, Late(node, lane, text, append.record, answers))
+        if answers:
+            self.appends[node, lane] = tuple(rest)
+
+    def store_late(self, i: int) -> tuple[Late, int]:
+        """What was accepted long ago is stored where the lane ends now."""
+        late = self.late[i]
+        self.late = self.late[:i] + self.late[i + 1 :]
+        self.lanes[late.lane] = (*self.lanes.get(late.lane, ()), (late.text, late.record))
+        return late, len(self.lanes[late.lane])
+
     def look_at(self, node: str) -> None:
         """The oldest read of a node that has not seen its lane yet sees it now; the answer takes its time."""
         asked = list(self.reads[node])
@@ -133,9 +165,18 @@ class Storage:
         records = [record for _, record in self.lanes.get(lane, ())[:tail]]
         return read_back(lane, records, self.cut.get(lane, 0), after, limit)
 
-    def truncate(self, lane: str, up_to: int) -> None:
-        """Forget the records of a lane up to a sequence, at once: nobody waits for it, or reads what is needed."""
-        self.cut[lane] = max(self.cut.get(lane, 0), up_to)
+    def truncate(self, lane: str, up_to: int, *, late: bool = False) -> None:
+        """Forget the records of a lane up to a sequence, at once or later: nobody waits for it."""
+        if late:
+            self.cuts = (*self.cuts, (lane, up_to))
+        else:
+            self.cut[lane] = max(self.cut.get(lane, 0), up_to)
+
+    def cut_late(self, i: int) -> None:
+        """A truncation that was asked for is carried out."""
+        lane, up_to = self.cuts[i]
+        self.cuts = self.cuts[:i] + self.cuts[i + 1 :]
+        self.truncate(lane, up_to)
 
     def decide(self, node: str) -> None:
         """The oldest decision of a node takes the place of the control record, if it follows on it."""

@@ -19,6 +19,8 @@ import msgspec
 
 from unisono.engines.topic_managers.settings import ManagerSettings, Mode, OnGap, SubscriberSettings
 from unisono.lab.moving import WALK_STEPS, WALK_STEPS_QUICK, moving_worlds
+from unisono.lab.moving_together import PART, WALKS, WHOLE, worlds_together
+from unisono.lab.moving_together import WALK_STEPS as WALK_STEPS_EACH
 from unisono.sim.explore import (
     LIVENESS,
     NO_FAULTS,
@@ -150,6 +152,8 @@ def explore(
     sweep.repair(quick=quick)
     sweep.links(quick=quick)
     sweep.moving(quick=quick)
+    sweep.together(quick=quick)
+    sweep.walks(WALK_STEPS_QUICK if quick else WALK_STEPS)
     return sweep.result(perf_counter() - started)
 
 
@@ -224,7 +228,22 @@ class _Sweep:
             self.progress("moving", done, len(worlds))
             self.add(row, f"{row}; {name}", explore_moving(world, bound, cut=True))
         self.progress("moving", len(worlds), len(worlds))
-        steps, seed, enough = 0, 0, WALK_STEPS_QUICK if quick else WALK_STEPS
+
+    def together(self, *, quick: bool) -> None:
+        """Worlds in which several things happen at once; those that are not searched to their end are walked through."""
+        worlds = [one for one in worlds_together() if one.quick or not quick]
+        for done, (row, name, world, whole, _) in enumerate(worlds):
+            self.progress("together", done, len(worlds))
+            self.add(row, f"{row}; {name}", explore_moving(world, WHOLE if whole else PART, cut=True))
+            for seed in range(0 if whole else WALKS):
+                walked = walk(world, seed, WALK_STEPS_EACH)
+                explored = Explored(walked.steps, 1, walked.findings)
+                self.add(f"{row}, walks (each state is a step)", f"{row}; {name}; seed {seed}", explored)
+        self.progress("together", len(worlds), len(worlds))
+
+    def walks(self, enough: int) -> None:
+        """Random walks through random worlds."""
+        steps = seed = 0
         while steps < enough:
             self.progress("walks", steps, enough)
             walked = walk(random_moving(seed), seed)

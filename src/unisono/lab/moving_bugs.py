@@ -16,9 +16,11 @@ from unisono.model.lanes import EventRecord, JoinRecord
 from unisono.sim.moving.processes import Makers
 from unisono.testing.planted_bugs.moving_nodes import (
     AnswersKeysEarly,
+    ConfirmsWhatIsStored,
     ForgetsKeys,
     with_finisher,
     with_manager,
+    with_writer,
 )
 from unisono.testing.planted_bugs.open_engines import CutsTooFar, ForgetsPatterns
 
@@ -93,4 +95,5 @@ MOVING_BUGS: dict[str, Makers] = {
     "cuts-too-far": Makers(node=CutsTooFar),
     "forgets-keys": Makers(node=with_finisher(ForgetsKeys)),
     "answers-keys-early": Makers(node=with_manager(AnswersKeysEarly)),
+    "confirms-what-is-stored": Makers(node=with_writer(ConfirmsWhatIsStored)),
 }

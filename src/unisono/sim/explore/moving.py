@@ -88,6 +88,7 @@ class MovingScenario:
     subscribers: SubscriberSettings = EXACT
     settings: Mapping[str, SubscriberSettings] = field(default_factory=dict)  # of members that differ
     promises: tuple[str, ...] = MOVING_SAFETY + MOVING_LIVENESS
+    order: str = "total"  # what subscribers ask for
     invariants: bool = True
     lane_is_read: bool = False  # somebody takes the order of the only lane for the order
     make_node: Callable[[str, NodeSettings, ManagerSettings], ManagerNode] = ManagerNode
@@ -151,6 +152,7 @@ class MovingScenario:
         engine.control, engine.version = control, 1
         engine.topics = engine.held = self.members[name]
         engine.active = control.epoch
+        engine.report_at = engine.report_s if self.harm.reports else None
         engine.patterns = dict.fromkeys(self.patterns.get(name, ()), 1)
         engine.inner.patterns = dict.fromkeys(self.patterns.get(name, ()), control.epoch)
         return engine

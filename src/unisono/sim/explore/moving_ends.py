@@ -218,7 +218,7 @@ class Judge:
                     event.entries if event is not None else None,
                     event.epoch if event is not None else 0,
                     entry.in_order,
-                    "total" if joined else "",
+                    self.scenario.order if joined else "",
                     self._on_gap(process) if joined else "",
                     entry.reason,
                 )

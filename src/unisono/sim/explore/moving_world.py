@@ -253,8 +253,9 @@ class MovingWorld:
         if control.state != "active" or node in control.dead or any(self.storage.decides.values()):
             return []
         others = [n for n in self.scenario.nodes if n in self.engines and n != node and not self.has_news(n)]
-        live = [n for n in others if n in control.live] or others
-        return others if self.watching else live[:1]
+        live = [n for n in others if n in control.live]  # whoever has left does not care
+        others = [*live, *(n for n in others if n not in live)]
+        return others if self.watching else others[:1]
 
     # What happens.
 

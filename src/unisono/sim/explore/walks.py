@@ -7,6 +7,7 @@ everybody hears of control records whenever it likes, and several kinds of harm 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -65,7 +66,28 @@ def random_moving(seed: int) -> MovingScenario:
             ranks=ranks,
         ),
     )
-    return _open(closed, rng, publishers) if rng.random() < 0.6 else closed
+    return _worse(_open(closed, rng, publishers) if rng.random() < 0.6 else closed, rng)
+
+
+def _worse(world: MovingScenario, rng: random.Random) -> MovingScenario:
+    """The same world with a storage that stores late or twice, second finishers, and publishers that try again."""
+    events = [
+        replace(event, name=f"{event.name}k", publisher=rng.choice(world.events).publisher, key=f"k{i}")
+        for i, event in enumerate(world.events)
+        if rng.random() < 0.15
+    ]
+    keys = {event.name[:-1]: event.key for event in events}
+    harm = msgspec.structs.replace(
+        world.harm,
+        late_appends=rng.choice((0, 0, 1)),
+        double_appends=rng.choice((0, 0, 1)),
+        finishers=rng.choice((0, 0, 1)),
+        late_cuts=rng.random() < 0.5,
+        reports=rng.choice((0, 1)),
+        expiries=rng.choice((0, 1)),
+    )
+    first = tuple(replace(event, key=keys.get(event.name)) for event in world.events)
+    return world.but(events=(*first, *events), harm=harm)
 
 
 def _open(world: MovingScenario, rng: random.Random, publishers: list[str]) -> MovingScenario:

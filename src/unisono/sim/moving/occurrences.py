@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from unisono.engines.effects import Append
 from unisono.model.frames import Notification, Packet
 from unisono.sim.moving.storage import Answer, Request
 from unisono.sim.moving.world import Happening
@@ -38,6 +39,14 @@ class Asked(NamedTuple):
 
     sender: Sender
     request: Request
+
+
+class StoredLate(NamedTuple):
+    """An append that was accepted is stored at last, or once more."""
+
+    sender: Sender
+    append: Append
+    answers: bool
 
 
 class Answered(NamedTuple):
@@ -97,6 +106,7 @@ Occurrence: TypeAlias = (
     Arrival
     | Notice
     | Asked
+    | StoredLate
     | Answered
     | Reply
     | Wake

@@ -30,6 +30,7 @@ from unisono.sim.moving.occurrences import (
     Resume,
     Return,
     Sender,
+    StoredLate,
     Wake,
     Watch,
 )
@@ -147,6 +148,10 @@ class Simulation(Stage):
                 self._reach(self.cluster.hosts.get(to), occurrence, sender, Notified(notification))
             case Asked(sender, request):
                 self._ask(sender, request)
+            case StoredLate(sender, append, answers):
+                answer = self.storage.store(append)
+                if answers:
+                    self._answer(sender, answer)
             case Answered(sender, answer):
                 process = self.cluster.processes[sender.process]
                 if process.life == sender.life:

@@ -21,13 +21,14 @@ from unisono.sim.moving.occurrences import (
     Occurrence,
     Reply,
     Sender,
+    StoredLate,
     Wake,
     Watch,
 )
 from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import Host, Makers, Process
 from unisono.sim.moving.ranker import Ranker
-from unisono.sim.moving.storage import Request, Storage, StorageRoute
+from unisono.sim.moving.storage import Answer, Request, Storage, StorageRoute
 from unisono.sim.moving.views import viewed
 from unisono.sim.moving.world import SERVICE, STORE, MovingWorld
 from unisono.sim.network import Network
@@ -225,7 +226,7 @@ class Stage:
 
     def _ask(self, sender: Sender, request: Request) -> None:
         """A request is served, and perhaps the answer comes back."""
-        if sender in self.doomed:
+        if sender in self.doomed or self._is_late(sender, request):
             return
         before = self.storage.control
         answer = self.storage.carry_out(request)
@@ -234,9 +235,28 @@ class Stage:
             return
         if self.storage.control is not before:
             self._changed(before)
+        self._answer(sender, answer)
+
+    def _answer(self, sender: Sender, answer: Answer) -> None:
         at = self.route.back(self.kernel.now)
         if at is not None and not self.cluster.is_cut(sender.process, STORE, self.kernel.now):
             self.kernel.schedule(at, Answered(sender, answer))
+
+    def _is_late(self, sender: Sender, request: Request) -> bool:
+        """Whether an append that is accepted is stored later; one that is stored now may be stored once more."""
+        if not isinstance(request, fx.Append) or not self.storage.accepts(request):
+            return False
+        now, conditions = self.kernel.now, self.world.storage
+        at = self.route.later(now, conditions.late)
+        if at is not None:
+            self.facts["late appends"] += 1
+            self.kernel.schedule(at, StoredLate(sender, request, answers=True))
+            return True
+        again = self.route.later(now, conditions.twice)
+        if again is not None:
+            self.facts["doubled appends"] += 1
+            self.kernel.schedule(again, StoredLate(sender, request, answers=False))
+        return False
 
     def _changed(self, before: Control) -> None:
         """There is a new control record: tell everybody, sooner or later."""

@@ -27,15 +27,21 @@ class Storage:
         self.lanes: dict[str, list[LaneRecord]] = {}  # also what is truncated: the judge wants to see it all
         self.cut: dict[str, int] = {}  # lane -> records up to here are truncated
 
+    def accepts(self, append: Append) -> bool:
+        """Whether an append would be stored now."""
+        return append.expected in (None, len(self.lanes.get(append.lane, ())))
+
+    def store(self, append: Append) -> Answer:
+        """Store what was accepted before, where the lane ends now: its leader has changed meanwhile."""
+        records = self.lanes.setdefault(append.lane, [])
+        records.append(append.record)
+        return Appended(append.lane, append.record, len(records))
+
     def carry_out(self, request: Request) -> Answer | None:
         """Serve one request at once, as a whole; some are never answered."""
         match request:
-            case Append(lane, record, expected):
-                records = self.lanes.setdefault(lane, [])
-                if expected is not None and expected != len(records):
-                    return Appended(lane, record, None)
-                records.append(record)
-                return Appended(lane, record, len(records))
+            case Append(lane, record):
+                return self.store(request) if self.accepts(request) else Appended(lane, record, None)
             case Read(lane, after, limit):
                 return read_back(lane, self.lanes.get(lane, ()), self.cut.get(lane, 0), after, limit)
             case Truncate(lane, up_to):
@@ -89,6 +95,12 @@ class StorageRoute:
         if not self.healed and c.lost_after and random() < c.lost_after:
             return None
         return now + c.latency_s + c.spread_s * random()
+
+    def later(self, now: float, share: float) -> float | None:
+        """When an append is stored that is not stored now; None if it is stored now, as most are."""
+        if self.healed or not share or self.random.random() >= share:
+            return None
+        return now + self.conditions.slow_s * self.random.random()
 
     def forget(self, process: str) -> None:
         """A process that crashed has a new connection in its next life."""

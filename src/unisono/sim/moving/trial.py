@@ -45,6 +45,8 @@ HAPPENED = (
     "repeated keys",
     "told the past",
     "named gaps",
+    "late appends",
+    "doubled appends",
 )
 
 

@@ -193,6 +193,10 @@ class StorageConditions(msgspec.Struct, frozen=True):
     lost_after: float = 0.0  # stored, never answered
     slow: float = 0.0  # the probability of a request that takes up to `slow_s` more
     slow_s: float = 0.6
+    late: float = (
+        0.0  # an append that is accepted, and stored up to `slow_s` later, wherever its lane ends then
+    )
+    twice: float = 0.0  # an append that is stored once more, as much later
 
 
 class WatchConditions(msgspec.Struct, frozen=True):
@@ -265,6 +269,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
             "duplication": bool(self.packets.duplication or self.notifications.duplication),
             "re-ordering": bool(self.packets.spread_s or self.notifications.spread_s),
             "storage faults": bool(self.storage.lost_before or self.storage.lost_after or self.storage.slow),
+            "late or doubled appends": bool(self.storage.late or self.storage.twice),
             "clock skew": bool(self.clocks.drift or self.clocks.offset_s),
             "small rings": self.managers.ring_events < 8,
             "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),

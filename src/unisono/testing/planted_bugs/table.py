@@ -12,6 +12,7 @@ from unisono.testing.planted_bugs.bug import PlantedBug
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
 from unisono.testing.planted_bugs.open_table import OPEN_BUGS
 from unisono.testing.planted_bugs.replay_table import REPLAY_BUGS
+from unisono.testing.planted_bugs.together_table import TOGETHER_BUGS
 
 
 def _bug(
@@ -192,4 +193,5 @@ BUGS: tuple[PlantedBug, ...] = (
     *MOVING_BUGS,
     *OPEN_BUGS,
     *REPLAY_BUGS,
+    *TOGETHER_BUGS,
 )  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 
 import msgspec
 
-from unisono.engines.effects import Decide, Effect
-from unisono.engines.takeover.control import Control, next_plan
+from unisono.engines.effects import Effect
+from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.recovery import Recovery
 from unisono.engines.takeover.settings import NodeSettings
@@ -152,10 +152,12 @@ class PlansWithoutRegistrations(Finisher):
     """Lays the paths of the next epoch as if nobody held anything."""
 
     def _activate(self) -> Effect:
-        control: Control = self.control
-        assert control.intent is not None
-        plan = next_plan(control.intent, (), self.threshold, control.epoch)
-        return Decide(control.active(plan, self.written, self.kept))
+        recovery = self.recovery
+        assert recovery is not None
+        self.recovery = recovery._replace(registrations=())
+        effect = super()._activate()
+        self.recovery = recovery
+        return effect
 
 
 class ForgetsCauses(Publisher):

@@ -75,7 +75,9 @@ async def ask(service: NatsService, operation: str, **request: Any) -> dict[str,
     asking: set[asyncio.Task[dict[str, Any]]] = set()
     try:
         while (left_s := deadline - asyncio.get_running_loop().time()) > 0:
-            asking.add(asyncio.create_task(_ask_once(service, operation, request, left_s)))
+            task = asyncio.create_task(_ask_once(service, operation, request, left_s))
+            task.add_done_callback(_look_at)
+            asking.add(task)
             done, asking = await asyncio.wait(
                 asking, timeout=min(patience_s, left_s), return_when=asyncio.FIRST_COMPLETED
             )
@@ -93,6 +95,12 @@ async def ask(service: NatsService, operation: str, **request: Any) -> dict[str,
         for task in asking:
             task.cancel()
     raise UnconfirmedError(f"JetStream at {service.url} did not answer within {timeout_s:g} s")
+
+
+def _look_at(task: asyncio.Task[dict[str, Any]]) -> None:
+    """Another answer may have come first; then nobody asks what became of this one."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _ask_once(

@@ -361,7 +361,7 @@ class Node:
             if len(self._speaks) < NODES_MAX:
                 self._speaks[beat.node] = beat.speaks
             self._note_life(beat.latest)
-            self._beats.heard(beat.node, asyncio.get_running_loop().time())
+            self._beats.heard(beat.node, asyncio.get_running_loop().time(), beat.life)
 
     def _linked(self, is_up: bool) -> None:
         """The connection is lost, or there again: either way nobody could be heard for a while."""

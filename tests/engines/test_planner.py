@@ -52,6 +52,12 @@ def test_who_has_left_everything_is_no_reason_for_another_epoch():
     assert one.tick(CONTROL, 9.0) == []
 
 
+def test_who_waits_for_a_pattern_to_count_is_not_taken_for_gone():
+    one = planner(held("r", "A"))
+    one.report(Report(held("r", version=2), ("new.*",)), CONTROL, 1.0)
+    assert one.force(CONTROL, 1.0).intent.reports == (held("r", "A", version=2),)
+
+
 def test_who_does_not_lead_keeps_no_reports_that_grow_old():
     one = planner(held("r", "A"), node="N2")
     assert one.tick(CONTROL, 60.0) == []

@@ -131,3 +131,12 @@ def test_the_topics_of_the_dead_are_shared_out_among_the_living():
     back = decided.active(plan).sealing("N2", Intent("line", plan.rank), alive=("N1",))
     assert back.dead == ()
     assert back.archive == ("N1", "N2", "N3")
+
+
+def test_who_holds_only_a_pattern_of_topics_to_come_is_not_gone():
+    lanes = {"N1": [join(1, "s", ("T1",), {}), SealRecord(1)]}
+    report, pattern = Registration("s", 2, ()), Registration("s", 1, ("new.*",))
+    assert recover(lanes, 1, ("T1",), (report,)).notice.gone == ("s",)
+    recovery = recover(lanes, 1, ("T1",), (report,), (pattern,))
+    assert recovery.notice.gone == ()
+    assert recovery.registrations == ()

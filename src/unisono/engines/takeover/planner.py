@@ -67,9 +67,12 @@ class Planner:
             return
         if known is not None and known[0].version > held.version:
             return
+        counted = None if control is None else control.patterns.get(held.subscriber)
+        if counted is None and report.patterns and not held.topics:  # they do not count yet: what it held does
+            before = self.registered.get(held.subscriber, held)
+            held = msgspec.structs.replace(before, version=held.version)
         self.reports[held.subscriber] = (held, now + self.settings.lease_s)
         self._note_held(held)
-        counted = None if control is None else control.patterns.get(held.subscriber)
         if counted is not None and counted.version <= held.version:
             if set(counted.topics) <= set(report.patterns):
                 self.dropped.pop(held.subscriber, None)

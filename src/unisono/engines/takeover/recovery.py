@@ -103,6 +103,7 @@ def recover(
             else:
                 _raise(numbers, record.reached)
                 _register(registered, record.registration)
+    patterns = tuple(patterns)
     held = {s: r.topics for s, r in registered.items()}
     for report in reports:
         known = registered.get(report.subscriber)
@@ -113,7 +114,8 @@ def recover(
             _register(
                 registered, Registration(holder.subscriber, holder.version, tuple(found), holder.weight)
             )
-    left = {s for s, topics in held.items() if topics and not registered[s].topics}
+    waiting = {holder.subscriber for holder in patterns}  # perhaps for a topic that does not exist yet
+    left = {s for s, topics in held.items() if topics and not registered[s].topics} - waiting
     voids = {
         topic: ranges
         for topic in sorted(numbers)

@@ -68,7 +68,9 @@ class Planner:
         if known is not None and known[0].version > held.version:
             return
         counted = None if control is None else control.patterns.get(held.subscriber)
-        if counted is None and report.patterns and not held.topics:  # they do not count yet: what it held does
+        if (
+            counted is None and report.patterns and not held.topics
+        ):  # they do not count yet: what it held does
             before = self.registered.get(held.subscriber, held)
             held = msgspec.structs.replace(before, version=held.version)
         self.reports[held.subscriber] = (held, now + self.settings.lease_s)

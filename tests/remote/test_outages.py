@@ -196,3 +196,24 @@ def test_a_node_that_was_cut_off_is_replaced_and_comes_back(nats_url):
             assert not far._stop.is_set()
 
     run(scenario())
+
+
+def test_a_subscription_that_the_broker_did_not_confirm_is_asked_for_again(nats_url, monkeypatch):
+    """Else it would have joined, and heard nothing, for ever."""
+
+    async def scenario():
+        async with nodes(nats_url, "n1"), connect(nats_url, "p") as bus:
+            listen, refusals = bus._service._listen, [ConnectionError("away")] * 2
+
+            async def stumble(sources):
+                if refusals and any(source.startswith("e.") for source in sources):
+                    raise refusals.pop()
+                await listen(sources)
+
+            monkeypatch.setattr(bus._service, "_listen", stumble)
+            async with bus.subscribe("orders") as events:
+                await bus.publish("orders", 1)
+                assert [event.data for event in await take(events, 1)] == [1]
+            assert not refusals
+
+    run(scenario())

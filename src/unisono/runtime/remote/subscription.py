@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
     from unisono.runtime.remote.client import Client
 
 JOIN_S = 1.0  # a join without an answer is sent again after this
+LISTEN_S = 0.2  # after a broker that did not confirm what is listened to
 CHANGE_S = 30.0  # joining takes at most so long
+
+
+log = logging.getLogger("unisono")
 
 
 class Paced(Member):
@@ -247,9 +252,9 @@ class RemoteSubscription(Subscription):
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
         match effect:
             case Listen(topics):
-                return self._listen(self._wanted.union(topics))
+                return self._listen_at_last(self._wanted.union(topics))
             case Ignore(topics):
-                return self._listen(self._wanted.difference(topics))
+                return self._listen_at_last(self._wanted.difference(topics))
             case Admit(floors):
                 self.topics |= floors.keys()
                 self._record_joined(floors)
@@ -278,6 +283,16 @@ class RemoteSubscription(Subscription):
             self._interest = await self._client.service.subscribe(names, self._notify)
         else:
             await self._client.service.change(self._interest, names)
+
+    async def _listen_at_last(self, topics: frozenset[str]) -> None:
+        """Listen, however often the broker goes away meanwhile: what follows counts on it."""
+        while self._error is None and not self._closed:
+            try:
+                await self._listen(topics)
+                return
+            except ConnectionError as error:
+                log.info("subscription '%s' listens again: %s", self.name, error)
+                await asyncio.sleep(LISTEN_S)
 
     # From the network.
 

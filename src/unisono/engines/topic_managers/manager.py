@@ -217,20 +217,22 @@ class TopicManager:
 
     def _finish(self, event: Stamped) -> list[Effect]:
         self.under_way.discard(event.number)
-        publication = event.publication
-        self._note(Sequenced(event.topic, publication.id, event.epoch, event.entries))
-        if publication.key is None:
-            return []
-        waiting = self.keys.finish(publication.key, event.epoch, event.entries)
-        answers = [Sequenced(event.topic, id, event.epoch, event.entries, repeated=True) for id in waiting]
-        for answer in answers:
-            self._note(answer)
-        return [Send(answer.id.publisher, answer) for answer in answers]
-
-    def _note(self, answer: Sequenced) -> None:
-        seen = self.seen.get((answer.id.publisher, answer.id.incarnation))
+        id, key = event.publication.id, event.publication.key
+        seen = self.seen.get((id.publisher, id.incarnation))
         if seen is not None:
-            seen.finish(answer)
+            seen.finish(Sequenced(event.topic, id, event.epoch, event.entries))
+        return [] if key is None else self._answer_waiting(key, event)
+
+    def _answer_waiting(self, key: str, event: Stamped) -> list[Effect]:
+        """The event of a key is safe: tell those who have published it again meanwhile."""
+        effects: list[Effect] = []
+        for id in self.keys.finish(key, event.epoch, event.entries):
+            answer = Sequenced(event.topic, id, event.epoch, event.entries, repeated=True)
+            seen = self.seen.get((id.publisher, id.incarnation))
+            if seen is not None:
+                seen.finish(answer)
+            effects.append(Send(id.publisher, answer))
+        return effects
 
     def _join(self, join: Join) -> list[Effect]:
         """Register the subscriber and pass on how far this topic is; no number is taken."""

@@ -26,7 +26,7 @@ from unisono.model.durability import Durability, check_durability
 from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 
 READ_ATTEMPTS = 5
-STALE_S = 0.5
+STALE_S, GONE_S = 0.5, 10.0  # how often, and for how long, servers that know less than we do are asked again
 ELECTION_S = 12.0  # servers of a cluster take 4 to 9 seconds to notice that one of them is gone
 ROUTES_S = 0.02  # servers of a cluster tell each other of a new stream
 NEVER = str(2**62)  # a sequence that no lane has
@@ -214,13 +214,9 @@ class NatsStore:
         stream = self._stream(lane)
         check_number("the sequence", after)
         check_limit(limit)
-        for attempt in range(1, READ_ATTEMPTS + 1):
-            found = await state_of(self._service, stream)
-            state = found or State()
-            if state.last_seq < self._tails.get(lane, 0) or (found is None and stream in self._used):
-                if self.durability == "replicated" and attempt < READ_ATTEMPTS:
-                    await asyncio.sleep(STALE_S)  # a leader that was just deposed may not know yet
-                    continue
+        for _ in range(READ_ATTEMPTS):
+            state = await self._state(stream, lane)
+            if state is None:
                 raise self._forgotten(stream, lane)
             self._tails[lane] = state.last_seq
             first = max(after + 1, state.first_seq)
@@ -291,8 +287,30 @@ class NatsStore:
             stream = self._streams[lane] = stream_name(self._service.options.prefix, check_key(lane))
         return stream
 
+    async def _state(self, stream: str, lane: str) -> State | None:
+        """What a lane's stream holds; None if it holds less than it did when we looked last, or is not there any more.
+
+        One of several servers may know less than we do, for a while: it was just deposed, or came back without its
+        disk. So it is asked again.
+        """
+        deadline = asyncio.get_running_loop().time() + (GONE_S if self.durability == "replicated" else 0.0)
+        while True:
+            found = await state_of(self._service, stream)
+            if found is None and stream not in self._used and not self._tails.get(lane):
+                return State()
+            if found is not None and found.last_seq >= self._tails.get(lane, 0):
+                return found
+            if asyncio.get_running_loop().time() >= deadline:
+                return None
+            await asyncio.sleep(STALE_S)
+
     async def _make_stream(self, stream: str, subject: str) -> None:
         """Make the stream of a lane unless it is there; ForgottenError if it ought to have been."""
+        lane = subject.removeprefix(self._lane_prefix)
+        several = self.durability == "replicated"
+        if several and stream in self._used and await self._state(stream, lane) is not None:
+            await self._known_to_our_server(stream, subject)
+            return
         _, made = await ensure_stream(
             self._service,
             stream,
@@ -304,7 +322,7 @@ class NatsStore:
             num_replicas=self._replicas(self.durability),
         )
         if made and stream in self._used:
-            raise self._forgotten(stream, subject.removeprefix(self._lane_prefix))
+            raise self._forgotten(stream, lane)
         await self._known_to_our_server(stream, subject)
         self._used.add(stream)
 

@@ -244,6 +244,14 @@ class StoreContract:
 
         self._run(scenario)
 
+    def test_a_lane_that_was_never_there_is_empty_however_often_it_is_read(self) -> None:
+        async def scenario(world: _World) -> None:
+            store, lane = await world.store(), world.name()
+            for _ in range(3):
+                assert await store.read(lane) == ([], 0)
+
+        self._run(scenario)
+
     def test_two_writers_of_a_lane_never_share_a_sequence(self) -> None:
         async def scenario(world: _World) -> None:
             one, other, lane = await world.store(), await world.store(), world.name()

@@ -28,6 +28,7 @@ EVERYTHING = 2**53 - 1  # behind every record
 SILENT_S = 1.0  # without an answer, whoever waits should know
 AGAIN_S = 0.1  # after a read that failed, if it is still wanted
 OPEN_S, OPEN_AGAIN_S = 12.0, 0.5  # a cluster may be electing a leader when we start
+HAS_ATTEMPTS = 6
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -90,11 +91,19 @@ class Keeper:
         active = control.state == "active"
         if control.epoch > (0 if active else 1):
             for lane in control.lanes if active else control.sealed:
-                if not (await self._store.read(lane, EVERYTHING))[1]:
+                if not await self._has(lane):
                     raise ForgottenError(
                         f"the broker has lost the lane '{lane}' of epoch {control.epoch}, but not the control record; "
                         "to begin anew, empty its store, or say another prefix= and bucket="
                     )
+
+    async def _has(self, lane: str) -> bool:
+        """Whether a lane ever had a record; one of several servers may not know of it yet."""
+        for _ in range(HAS_ATTEMPTS):
+            if (await self._store.read(lane, EVERYTHING))[1]:
+                return True
+            await asyncio.sleep(OPEN_AGAIN_S)
+        return False
 
     def check_again(self) -> None:
         """The broker was away: look whether it still has what it had."""

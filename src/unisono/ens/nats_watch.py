@@ -63,6 +63,9 @@ class NatsWatch:
             raise ConnectionError(
                 f"{self._service.url} gave no watch of '{self._subject}': {error}"
             ) from error
+        except BaseException:
+            await self._leave()
+            raise
         self._service.on_link.append(self._link)
         self._keeper = asyncio.create_task(self._keep(), name=f"{self._service.url} watch {self._subject}")
 

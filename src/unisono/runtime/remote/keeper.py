@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,6 +33,8 @@ LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not tha
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
 
+T = TypeVar("T")
+
 log = logging.getLogger("unisono")
 
 
@@ -56,11 +58,15 @@ class Keeper:
         self._reading: dict[Read, bool] = {}  # under way -> whether it was asked for again since
 
     async def open(self, first: Control) -> Control:
-        """Find the control record, or be the first to write one; a broker that is busy with itself is given time."""
+        """Find the control record, or be the first to write one."""
+        return await self._patiently(lambda: self._open(first))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer of a broker that may be busy with itself when we start."""
         deadline = asyncio.get_running_loop().time() + OPEN_S
         while True:
             try:
-                return await self._open(first)
+                return await ask()
             except (ConnectionError, UnconfirmedError) as error:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
@@ -112,8 +118,8 @@ class Keeper:
 
     async def watch(self) -> None:
         """Tell of every change from now on, and of the record as it is now."""
-        self._watch = await self._store.watch(KEY, self._changed)
-        await self._look()
+        self._watch = await self._patiently(lambda: self._store.watch(KEY, self._changed))
+        await self._patiently(self._look)
 
     async def look(self) -> Control:
         """The control record as it is now."""

@@ -182,16 +182,7 @@ class StoreContract:
             assert await store.read(lane, 3, 2) == ([], 0)
             await asyncio.gather(*(store.append(lane, b"%d" % n) for n in range(1, 301)))
             records = [(n, b"%d" % n) for n in range(1, 301)]
-            for after, limit in (
-                (0, 1),
-                (0, 300),
-                (0, 1000),
-                (7, 129),
-                (250, 256),
-                (299, 1),
-                (300, 1),
-                (5, 0),
-            ):
+            for after, limit in ((0, 1), (0, 1000), (7, 129), (250, 256), (299, 1), (300, 1), (5, 0)):
                 assert await store.read(lane, after, limit) == (records[after : after + limit], 300)
             await store.truncate(lane, 100)
             assert await store.read(lane, 20, 5) == (records[100:105], 300)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,11 +77,17 @@ async def replacements(url, *names, source=None):
 
 
 @functools.cache
+def has_previous_release():
+    """Whether the release before this one is in the history of this copy."""
+    known = subprocess.run(["git", "cat-file", "-e", f"{PREVIOUS}^{{commit}}"], cwd=ROOT, capture_output=True)
+    return known.returncode == 0
+
+
+@functools.cache
 def previous_release():
-    """The source folder of the release before this one, from the history; None where there is no history."""
+    """The source folder of the release before this one, from the history."""
     folder = Path(tempfile.mkdtemp(prefix="unisono-previous-"))
-    archive = subprocess.run(["git", "archive", PREVIOUS, "src"], cwd=ROOT, capture_output=True)
-    if archive.returncode:
-        return None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = subprocess.run(["git", "archive", PREVIOUS, "src"], cwd=ROOT, capture_output=True, check=True)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
     return folder / "src"

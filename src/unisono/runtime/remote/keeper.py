@@ -29,6 +29,7 @@ SILENT_S = 1.0  # without an answer, whoever waits should know
 AGAIN_S = 0.1  # after a read that failed, if it is still wanted
 OPEN_S, OPEN_AGAIN_S = 12.0, 0.5  # a cluster may be electing a leader when we start
 HAS_ATTEMPTS = 6
+YIELD_EVERY = 256  # records
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
@@ -233,6 +234,8 @@ class Keeper:
             except FrameError as error:
                 log.error("lane '%s' holds something foreign at %d: %s", lane, sequence, error)
                 records.append(NOTHING)
+            if len(records) % YIELD_EVERY == 0:
+                await asyncio.sleep(0)  # a long lane must not silence our beats
         tail = kept[-1][0] if kept else end
         self._answer(ReadBack(lane, tuple(records), tail, after, end - tail))
 

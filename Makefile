@@ -58,7 +58,7 @@ replay-check: setup   ## 100,000 events with churn: who comes late prints what w
 	@$(BIN)/python -m pytest -n 0 -s -q -m replay tests/remote/test_replay.py
 
 faults: setup    ## real processes killed, paused, cut off, out of disk, under wrong clocks: about 40 minutes
-	@$(BIN)/unisono lab faults --runs 220 --keep out/faults
+	@$(BIN)/unisono lab faults --runs 204 --keep out/faults
 	@$(BIN)/unisono lab faults --runs 24 --transport redis --keep out/faults
 
 soak: setup      ## ten minutes of mixed load and faults, with an eye on memory

@@ -62,3 +62,12 @@ def test_who_does_not_lead_keeps_no_reports_that_grow_old():
     one = planner(held("r", "A"), node="N2")
     assert one.tick(CONTROL, 60.0) == []
     assert one.force(CONTROL, 60.0).intent.reports == ()
+
+
+def test_a_forced_epoch_drops_nobody_for_being_silent():
+    """Whoever forces it may have been asleep itself: it was it who did not hear."""
+    one = planner(held("r", "A"), held("s", "A"))
+    one.report(Report(held("r", "A")), CONTROL, 1.0)
+    forced = one.force(CONTROL, 60.0, dead=("N2",))
+    assert all(report.topics for report in forced.intent.reports)
+    assert forced.intent.gone == ()

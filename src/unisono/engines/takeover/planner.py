@@ -168,13 +168,15 @@ class Planner:
         return now + self.wall_s if self.wall_s else 0.0
 
     def force(self, control: Control, now: float, *, dead: Iterable[str] = ()) -> Control:
-        """The record of a forced epoch: as now, less those that are gone, plus what is wanted on one path.
+        """The record of a forced epoch: as now, less the nodes that are gone, plus what is wanted on one path.
 
-        Whoever decides is alive, whatever was declared before.
+        Whoever decides is alive, whatever was declared before. It may have been asleep, or have led long ago: that
+        it has not heard of a subscriber means nothing, so nobody's lease runs out here.
         """
         patterns, gone, _ = self._patterns(control, control.plan.rank, now, forced=True)
         wants = tuple(w for w in self.requests.wants if control.owner.keys() >= set(w))
-        intent = Intent(self.settings.plan, control.plan.rank, wants, self._held(now), gone)
+        held = tuple(registration for registration in self._held(now) if registration.topics)
+        intent = Intent(self.settings.plan, control.plan.rank, wants, held, gone)
         at = self._time_of_day(now)
         return control.sealing(self.node, intent, dead=dead, alive=(self.node,), patterns=patterns, at=at)
 
@@ -189,7 +191,8 @@ class Planner:
             if name in control.patterns and held[name] == control.patterns[name]:
                 held[name] = msgspec.structs.replace(held[name], topics=left)
         for name in list(held):
-            if name in self.reports and self.reports[name][1] <= now and name in control.patterns:
+            is_silent = name in self.reports and self.reports[name][1] <= now and not forced
+            if is_silent and name in control.patterns:
                 gone.append(name)
             elif reason := over(held[name], rank, self.settings):
                 gone.append(name)

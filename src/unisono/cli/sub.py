@@ -17,10 +17,13 @@ from unisono.cli.acknowledging import Acknowledger
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Url, load
+from unisono.model.errors import UnconfirmedError
 from unisono.model.event import Event
 from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
 from unisono.runtime.starts import parse_start
+
+BEHIND_MAX = 10  # times --idle that something may be on its way without coming
 
 
 def sub(
@@ -123,14 +126,19 @@ async def _listen(
 
 
 async def _next_batch(events: Any, left: int | None, idle: float | None) -> list[Event[Any]]:
-    batches = events.batches(1024 if left is None else min(left, 1024))
-    try:
-        async with asyncio.timeout(idle):
-            async for batch in batches:
-                return batch  # type: ignore[no-any-return]
-    except TimeoutError:
-        pass
-    return []
+    """What comes next; nothing if nothing has come for a while, and nothing is on its way."""
+    for _ in range(BEHIND_MAX):
+        try:
+            async with asyncio.timeout(idle):
+                async for batch in events.batches(1024 if left is None else min(left, 1024)):
+                    return batch  # type: ignore[no-any-return]
+                return []
+        except TimeoutError:
+            if not events.is_behind:
+                return []
+    raise UnconfirmedError(
+        "nothing comes, and something is still on its way; look at the nodes (`unisono topics`)"
+    )
 
 
 def _show(event: Event[Any], *, json: bool) -> None:

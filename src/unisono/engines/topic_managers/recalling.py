@@ -20,6 +20,7 @@ from unisono.model.frames import Entries, Heartbeat, Recall, Recalled, Stamped
 Gone: TypeAlias = Literal["fail", "skip"]
 
 LOST_MAX = 1_000_000  # numbers of a topic that are named when they are gone
+ASKED_EACH = 2  # times a node is asked before another is
 TRIES_APART_MAX = 8  # questions come further and further apart, up to so many times `again_s`
 
 
@@ -62,12 +63,12 @@ class Recalling:
         self.names, self.until, self.topics = names, control.epoch, control.matched(self.name)
 
     def ask(self, control: Control | None, now: float) -> list[Effect]:
-        """Ask for the next page, each time another node."""
+        """Ask for the next page; who does not answer is asked once more, as it may have much to read, then another."""
         self.ask_at = now + self.again_s * min(2**self.tries, TRIES_APART_MAX)
         live = () if control is None else control.live
         if not live or self.until is None:
             return []
-        node = live[(sum(self.name.encode()) + self.tries) % len(live)]
+        node = live[(sum(self.name.encode()) + self.tries // ASKED_EACH) % len(live)]
         self.tries += 1
         page = Recall(self.name, self.names, self.until, self.epoch, self.index, self.clock, self.since)
         return [Send(node, page)]

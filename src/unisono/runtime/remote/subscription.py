@@ -191,6 +191,8 @@ class RemoteSubscription(Subscription):
         """Whether events of this bus that have their places are still on their way to it."""
         if self._member is None or self._error is not None or self._closed:
             return False
+        if self._member.recalling is not None:
+            return True  # the past is still being told
         told = self._client.told
         return any(reached < told.get(topic, 0) for topic, reached in self._member.inner.reached.items())
 

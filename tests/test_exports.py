@@ -15,6 +15,7 @@ NAMES = {
     "Bus",
     "ClosedError",
     "ConfigError",
+    "DeletedError",
     "Event",
     "FrameError",
     "GapError",

@@ -11,7 +11,7 @@ from unisono.engines.plan import conflict_graph, rank_line
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.errors import FrameError
-from unisono.model.frames import Completed, Create, Done, Fill, Nack, Repair, Sequenced, Stamped
+from unisono.model.frames import Completed, Create, Done, Fill, Nack, Refused, Repair, Sequenced, Stamped
 from unisono.model.ids import EventId
 
 PLAN = line("T1", "T2", "T3")
@@ -182,3 +182,14 @@ def test_a_twin_is_independent():
     twin.handle(create("T3", 2), 0.0)
     assert (low.number, twin.number) == (1, 2)
     assert twin.state() != low.state()
+
+
+def test_a_closed_topic_answers_for_what_it_has_and_refuses_the_rest():
+    closed = TopicManager("T1", PLAN, FORWARD, {"T1": 1}, is_closed=True)
+    stored = Sequenced("T1", publication("T1", 1).id, 0, {"T1": 1})
+    closed.remember(stored)
+    assert closed.handle(create("T1", 1), 0.0) == [Send(stored.id.publisher, stored)]
+    late = publication("T1", 2).id
+    refused = Refused("topic 'T1' was deleted", ids=(late,))
+    assert closed.handle(create("T1", 2), 0.0) == [Send(late.publisher, refused)]
+    assert closed.number == 1

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 from rich.table import Table
 
 from unisono.cli.output import Json, people, print_json
 from unisono.cli.settings import Url, url_of
-from unisono.runtime.remote.admin import Overview, look
+from unisono.runtime.remote.admin import Overview, delete_topics, look
+
+Delete = Annotated[
+    list[str] | None,
+    typer.Option("--delete", help="Delete a topic: it takes no more events; may be repeated."),
+]
 
 
-def topics(url: Url = None, json: Json = False) -> None:
+def topics(url: Url = None, delete: Delete = None, json: Json = False) -> None:
     """Show every topic: its rank, its owner, how far it is, and the topics it is ordered with."""
+    if delete:
+        control = asyncio.run(delete_topics(url_of(url), tuple(delete)))
+        if json:
+            print_json({"deleted": sorted(delete), "epoch": control.epoch})
+        else:
+            people.print(f"{escape(', '.join(delete))}: deleted with epoch {control.epoch}")
+        return
     overview = asyncio.run(look(url_of(url)))
     control, known = overview.control, overview.topics
     rows: list[dict[str, Any]] = []
@@ -27,6 +40,7 @@ def topics(url: Url = None, json: Json = False) -> None:
                 "owner": control.owner[topic],
                 "number": None if described is None else described.number,
                 "subscribers": None if described is None else described.subscribers,
+                "deleted": topic in control.closed,
                 "group": sorted(control.plan.group[topic]) if described is None else list(described.group),
             }
         )
@@ -39,7 +53,7 @@ def topics(url: Url = None, json: Json = False) -> None:
     for column in ("rank", "topic", "owner", "events", "subscribers", "ordered with"):
         table.add_column(column)
     for row in rows:
-        others = ", ".join(t for t in row["group"] if t != row["topic"])
+        others = "deleted" if row["deleted"] else ", ".join(t for t in row["group"] if t != row["topic"])
         cells = (str(row[name]) for name in ("rank", "topic", "owner", "number", "subscribers"))
         table.add_row(*map(escape, cells), escape(others))
     people.print(table)

@@ -48,6 +48,10 @@ class LeaseError(UnisonoError):
         )
 
 
+class DeletedError(UnisonoError):
+    """An operator has deleted the topic: it takes no more events, and its name is not given again."""
+
+
 class QuotaError(UnisonoError):
     """A client asked for more than it may have: topics, patterns, new topics in a minute."""
 

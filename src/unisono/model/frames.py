@@ -284,6 +284,7 @@ class Replan(msgspec.Struct, frozen=True, array_like=True, tag="replan"):
     asks: str = ""  # on whose behalf a node passes this on
     view: Registration | None = None  # a view that is to be made, by its name
     drop_view: str = ""  # one that nobody needs any more
+    close: tuple[str, ...] = ()  # topics that are to be deleted: they take no more events
 
 
 ANY_EPOCH = -1
@@ -294,6 +295,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
     reason: str
     topics: tuple[str, ...] = ()  # those it is about, if it is about topics that do not exist
+    ids: tuple[EventId, ...] = ()  # events that will never have a place: their topics are deleted
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report"):

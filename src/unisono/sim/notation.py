@@ -126,6 +126,7 @@ def show_replan(replan: frames.Replan) -> str:
         "leaving": replan.leaving or "-",
         "view": "-" if replan.view is None else show_registration(replan.view),
         "without view": replan.drop_view or "-",
+        "closes": _list(replan.close),
         "for": replan.asks or "-",
     }
     said = ", ".join(f"{name} {value}" for name, value in parts.items() if value != "-")

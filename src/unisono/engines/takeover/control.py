@@ -47,6 +47,7 @@ class Control:
     begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see chapters.py
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     began_at: float = 0.0  # by the clock of whoever decided on the epoch; 0.0: nobody knows
+    closed: tuple[str, ...] = ()  # topics that take no more events
     retained: bool = False  # whether the past is kept for those who ask for it
     chapters: tuple[Chapter, ...] = field(hash=False, default=())  # what is kept of it
     intent: Intent | None = None  # while sealing
@@ -109,6 +110,7 @@ class Control:
         leaving: Iterable[str] = (),
         patterns: Mapping[str, Held] | None = None,
         views: Mapping[str, Held] | None = None,
+        close: Iterable[str] = (),
         forget: Iterable[str] = (),
         at: float = 0.0,
     ) -> Control:
@@ -140,6 +142,7 @@ class Control:
             dead=tuple(sorted(lost.intersection(nodes))),
             patterns=self.patterns if patterns is None else dict(patterns),
             views=self.views if views is None else dict(views),
+            closed=tuple(sorted({*self.closed, *close})),
             marks={n: ended.get(n, mark) for n, mark in self.marks.items() if n in {*archive, *lanes}},
             began_at=max(self.began_at, at),
             intent=intent,

@@ -159,6 +159,7 @@ class Planner:
             leaving=leaving,
             patterns=patterns,
             views=views,
+            close=asked.close,
             forget=self.forget,
             at=self._time_of_day(now),
         )

@@ -34,6 +34,7 @@ class Requests:
         self.patterns: dict[str, Registration] = {}
         self.views: dict[str, Registration] = {}
         self.drop_views: dict[str, None] = {}
+        self.close: dict[str, None] = {}
         self.rank: tuple[str, ...] = ()
         self.alive: dict[str, None] = {}
         self.moves: dict[str, str] = {}
@@ -166,6 +167,8 @@ class Requests:
     def _take_trusted(self, replan: Replan, control: Control) -> bool:
         if replan.rank:
             self.rank = replan.rank
+        close = [topic for topic in replan.close if topic in control.owner and topic not in control.closed]
+        self.close |= dict.fromkeys(close)
         is_known = replan.drop_view in control.views
         if is_known:
             self.drop_views[replan.drop_view] = None
@@ -174,8 +177,8 @@ class Requests:
         self.moves |= {topic: node for topic, node in replan.moves.items() if topic in control.owner}
         asks_for_topics = replan.wants or replan.topics or replan.patterns or replan.view
         asks_to_come = replan.alive
-        is_due = bool(replan.rank or replan.leaving or replan.moves or is_known)
-        return is_due or not (asks_for_topics or asks_to_come or replan.drop_view)
+        is_due = bool(replan.rank or replan.leaving or replan.moves or is_known or close)
+        return is_due or not (asks_for_topics or asks_to_come or replan.drop_view or replan.close)
 
     def _take_alive(self, node: str, control: Control) -> bool:
         """A node is there and not counted: dead, it was thought, or new."""
@@ -188,12 +191,15 @@ class Requests:
     def is_due(self) -> bool:
         """Whether somebody waits for the next epoch."""
         named = self.wants or self.topics or self.patterns or self.rank
-        return bool(named or self.views or self.drop_views or self.alive or self.moves or self.leaving)
+        return bool(
+            named or self.views or self.drop_views or self.close or self.alive or self.moves or self.leaving
+        )
 
     def clear(self) -> None:
         """An epoch has begun: what was asked for is in it, or will be asked for again."""
         self.wants, self.topics, self.patterns, self.alive = {}, {}, {}, {}
         self.moves, self.leaving, self.views, self.drop_views = {}, {}, {}, {}
+        self.close = {}
         self.rank, self.asked = (), frozenset()
 
     def copy(self) -> Requests:
@@ -207,7 +213,7 @@ class Requests:
         """Equal exactly when two would behave alike from now on; quotas are far away where this is compared."""
         patterns = tuple(sorted((name, held.version, held.topics) for name, held in self.patterns.items()))
         moves = tuple(sorted(self.moves.items()))
-        views = (tuple(self.views.values()), tuple(self.drop_views))
+        views = (tuple(self.views.values()), tuple(self.drop_views), tuple(self.close))
         return (
             views, tuple(self.wants), tuple(self.topics), patterns, self.rank, tuple(self.alive), moves, tuple(self.leaving)
         )  # fmt: skip

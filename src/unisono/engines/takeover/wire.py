@@ -65,6 +65,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     began_at: float = 0.0
     chapters: tuple[_Chapter, ...] = ()
     views: tuple[Registration, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -112,6 +113,7 @@ def encode_control(control: Control) -> bytes:
         began_at=control.began_at,
         views=tuple(control.views[name] for name in sorted(control.views)),
         retained=control.retained,
+        closed=control.closed,
         chapters=tuple(_Chapter(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.chapters),
     )
     return bytes([VERSION]) + _encoder.encode(wire)
@@ -173,6 +175,7 @@ def _unpack(wire: _Control) -> Control:
         began_at=wire.began_at,
         views={held.subscriber: held for held in wire.views},
         retained=wire.retained,
+        closed=wire.closed,
         chapters=tuple(Chapter(c.epoch, c.began_at, c.begins, c.records) for c in wire.chapters),
     )
 

@@ -262,7 +262,7 @@ class Adopting(Hosting):
         """The manager of a topic at the beginning of an epoch; `start` is the part that concerns it."""
         threshold = control.threshold(self.manager_settings.threshold)
         settings = msgspec.structs.replace(self.manager_settings, threshold=threshold)
-        manager = TopicManager(topic, control.plan, settings, numbers)
+        manager = TopicManager(topic, control.plan, settings, numbers, is_closed=topic in control.closed)
         if start is not None:
             manager.register_all(start.registrations)
             for sequenced in start.seen:

@@ -113,7 +113,7 @@ class Hosting:
                 speaks_for, about = message.subscriber, message.topic
             case Join(registration):
                 speaks_for, about = registration.subscriber, topic
-                if refused := self._refused(registration):
+                if refused := self._refused(registration) or self._closed(message):
                     return Send(source, refused)
                 if not self._is_on_path(topic, message):
                     return Reject(FrameError(f"the join of '{source}' does not climb the plan"))
@@ -142,6 +142,13 @@ class Hosting:
         if not is_sound(registration):
             return Refused("that is not a registration")
         return None
+
+    def _closed(self, join: Join) -> Refused | None:
+        """Why nobody may join a topic that is deleted."""
+        closed = () if self.control is None else sorted(set(self.control.closed).intersection(join.new))
+        if not closed:
+            return None
+        return Refused(f"topic '{closed[0]}' was deleted; subscribe without it, or to its past (start=)")
 
     def _is_on_path(self, topic: str, join: Join) -> bool:
         """Whether a join climbs as the plan says, where we know the plan of its epoch."""

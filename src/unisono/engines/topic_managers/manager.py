@@ -37,6 +37,7 @@ from unisono.model.frames import (
     Joined,
     Nack,
     Publication,
+    Refused,
     Registration,
     Sequenced,
     Stamped,
@@ -57,12 +58,15 @@ class TopicManager:
         plan: Plan,
         settings: ManagerSettings = ManagerSettings(),
         numbers: Mapping[str, int] | None = None,
+        *,
+        is_closed: bool = False,
     ) -> None:
-        """Start where the last epoch ended: `numbers` says how far each topic went."""
+        """Start where the last epoch ended: `numbers` says how far each topic went. A closed one takes no more events."""
         numbers = numbers or {}
         self.topic = topic
         self.plan = plan
         self.settings = settings
+        self.is_closed = is_closed
         self.climb = plan.climb(topic)
         self.number = numbers.get(topic, 0)  # the newest number taken on this topic
         self.lower: dict[str, int] = {}  # how far lower-ranked topics are known to be
@@ -125,6 +129,8 @@ class TopicManager:
         if seen is None:
             return []  # of a life that is long over
         seen.forget_below(create.acknowledged)
+        if self.is_closed:
+            return self._last_word(publication, seen)
         if create.after and not seen.knows(create.after) and not self.parked:
             return []  # its publisher will send both again, in order
         if self.draining:
@@ -140,6 +146,17 @@ class TopicManager:
         self.under_way.add(self.number)
         entries = {self.topic: self.number} | self.known_below()
         return self._pass_on(publication, entries, self.above, self.path[1:], now)
+
+    def _last_word(self, publication: Publication, seen: Seen) -> list[Effect]:
+        """What has its place keeps it; everything else will never have one."""
+        id = publication.id
+        if (known := seen.answer(id.n)) is not None:
+            return [Send(id.publisher, self._answer(known))]
+        if seen.knows(id.n):
+            return []  # it was answered, and heard
+        if publication.key in self.keys.places:
+            return self._repeat(id, publication.key, seen)
+        return [Send(id.publisher, Refused(f"topic '{self.topic}' was deleted", ids=(id,)))]
 
     def _repeat(self, id: EventId, key: str, seen: Seen) -> list[Effect]:
         """An event with this key was numbered before: whoever asks gets its place, as soon as that is safe."""

@@ -20,7 +20,7 @@ from unisono.engines.effects import Acknowledge, Announce, Effect, Refuse, Rejec
 from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
-from unisono.model.errors import FrameError, QuotaError
+from unisono.model.errors import DeletedError, FrameError, QuotaError
 from unisono.model.frames import (
     Completed,
     Create,
@@ -75,8 +75,8 @@ class Publisher:
                 return self._resend(now) + self._ask(now)
             case Tick():
                 return self._tick(now)
-            case Received(_, Refused(reason, topics)):
-                return self._refused(reason, topics, now)
+            case Received(_, Refused(reason, topics, ids)):
+                return self._deleted(reason, ids) + self._refused(reason, topics, now)
             case Received(_, Sequenced() as sequenced):
                 return self._sequenced(sequenced, now)
             case Received(_, Completed() as completed):
@@ -162,6 +162,13 @@ class Publisher:
             error = QuotaError(f"topic '{topic}' cannot be made: {reason}")
             effects += [Refuse(publication.id, error) for publication in aside]
         return effects + self._send(now)
+
+    def _deleted(self, reason: str, ids: tuple[EventId, ...]) -> list[Effect]:
+        """Events came too late for their topics."""
+        gone = [id for id in ids if self._is_out(id)]
+        for id in gone:
+            del self.outgoing[id.n]
+        return [Refuse(id, DeletedError(f"{reason}; its name is not given again")) for id in gone]
 
     def _create(self, publication: Publication, newest: dict[str, int]) -> Effect:
         topic = publication.topic

@@ -148,6 +148,21 @@ async def drop_view(url: str, name: str) -> Control:
         )
 
 
+async def delete_topics(url: str, names: tuple[str, ...]) -> Control:
+    """Let the nodes begin an epoch in which these topics take no more events; ConfigError if there is no such topic."""
+    async with operator(url, ADMIN) as client:
+        assert client.control is not None
+        for name in names:
+            if name not in client.control.owner:
+                raise ConfigError(f"there is no topic '{name}'; see `unisono topics`")
+        return await _insist(
+            client,
+            Replan(ANY_EPOCH, close=names),
+            lambda control: set(names) <= set(control.closed),
+            f"without {', '.join(names)}",
+        )
+
+
 async def _insist(client: Client, wish: Replan, is_granted: Callable[[Control], bool], what: str) -> Control:
     """Ask the leader for something until an epoch has begun that has it."""
     try:

@@ -9,6 +9,7 @@ import msgspec
 from unisono.engines.links import LinkSettings
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, SubscriberSettings
+from unisono.sim.moving.draw_deletions import delete
 from unisono.sim.moving.draw_open import open_up
 from unisono.sim.moving.draw_past import remember
 from unisono.sim.moving.draw_retries import retry
@@ -42,7 +43,7 @@ _NODE = NodeSettings(
 
 def draw_moving(seed: int) -> MovingWorld:
     """The moving world of this seed."""
-    return _replicate(look(remember(retry(open_up(_draw_closed(seed))))))
+    return delete(_replicate(look(remember(retry(open_up(_draw_closed(seed)))))))
 
 
 def _replicate(world: MovingWorld) -> MovingWorld:

@@ -44,6 +44,7 @@ from unisono.sim.moving.world import (
     Arrive,
     Burst,
     Crash,
+    Delete,
     Drain,
     DropView,
     Happening,
@@ -299,7 +300,11 @@ class Simulation(Stage):
                 self._ask_a_node(Replan(ANY_EPOCH, drop_view=name))
                 self._ask_again(happening, tries)
 
-    def _ask_again(self, happening: MakeView | DropView, tries: int) -> None:
+            case Delete(_, topic, tries) if topic not in self.storage.control.closed:
+                self._ask_a_node(Replan(ANY_EPOCH, close=(topic,)))
+                self._ask_again(happening, tries)
+
+    def _ask_again(self, happening: MakeView | DropView | Delete, tries: int) -> None:
         if tries < TRIES:
             again = msgspec.structs.replace(happening, tries=tries + 1)
             self.kernel.schedule(self.kernel.now + AGAIN_S, again)

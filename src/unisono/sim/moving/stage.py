@@ -265,6 +265,7 @@ class Stage:
             self._trace("store", f"now holds {show_control(control)}")
         if control.state == "sealing":
             self.facts["epochs"] += 1
+            self.facts["deleted topics"] += len(set(control.closed) - set(before.closed))
             self.facts["takeovers"] += not set(control.dead) <= set(before.dead)
         else:
             old = [topic for topic in control.plan.rank if topic in self.rank]

@@ -42,6 +42,7 @@ HAPPENED = (
     "chapters let go",
     "quotas met",
     "refused events",
+    "deleted topics",
     "repeated keys",
     "told the past",
     "named gaps",

@@ -158,6 +158,17 @@ class DropView(msgspec.Struct, frozen=True):
         return f"an operator removes the view {self.name}"
 
 
+class Delete(msgspec.Struct, frozen=True):
+    """An operator asks that a topic be deleted, and repeats that for a while."""
+
+    at: float
+    topic: str
+    tries: int = 0
+
+    def __str__(self) -> str:
+        return f"an operator deletes {self.topic}"
+
+
 Happening: TypeAlias = (
     Burst
     | Want
@@ -171,6 +182,7 @@ Happening: TypeAlias = (
     | Move
     | MakeView
     | DropView
+    | Delete
 )
 
 

@@ -14,11 +14,11 @@ from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, Keyed, LaneRecord, SealRecord
 
-SEEN_MAX = 1024  # events remembered of one publisher life on one topic; publishers have fewer under way
+SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
 SEEN_BYTES_MAX = 16 * 1024 * 1024
 KEYS_MAX = 65536  # keys of one topic that an epoch begins with
-KEYS_BYTES_MAX = 4 * 1024 * 1024  # and roughly how much of all of them
+KEYS_BYTES_MAX = 1024 * 1024  # and roughly how much of all of them
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 

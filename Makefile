@@ -49,7 +49,7 @@ kill-campaign: setup    ## the pipeline killed at random moments, its tables com
 pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
 	@$(BIN)/python scripts/pipeline_growth.py
 
-hostile: setup   ## a million frames of a hostile faults soak client, with credentials, against a node and honest clients
+hostile: setup   ## a million frames of a hostile client, with credentials, against a node and honest clients
 	@UNISONO_HOSTILE_FRAMES=1000000 $(BIN)/python -m pytest -n 0 -s -q tests/remote/test_hostile_clients.py -k hundred
 
 durability: setup   ## real servers, clusters and nodes killed, restarted, upgraded, out of disk: about 5 minutes

@@ -48,6 +48,8 @@ class Stage:
         return json.loads(asker.log.read_text())
 
     def lines(self, process):
+        if not process.log.exists():
+            return []  # it has just been started
         return [
             json.loads(line) for line in process.log.read_text().splitlines(keepends=True) if line[-1] == "\n"
         ]

@@ -17,7 +17,9 @@ def clock(monkeypatch):
     import time
 
     set_by = {"ns": 0}
-    fake = types.SimpleNamespace(time_ns=lambda: time.time_ns() + set_by["ns"])
+    fake = types.SimpleNamespace(
+        time_ns=lambda: time.time_ns() + set_by["ns"], time=lambda: time.time() + set_by["ns"] / 1e9
+    )
     for module in (unisono.runtime.remote.client, unisono.runtime.remote.node):
         monkeypatch.setattr(module, "time", fake)
     return set_by

@@ -39,6 +39,10 @@ class Chapters:
             known -= 1
         return known
 
+    def is_known(self, epoch: int) -> bool:
+        """Whether it is known where a chapter begins, and it is kept."""
+        return epoch in self._begins
+
     def is_first(self, epoch: int) -> bool:
         """Whether nothing before this chapter is kept, or ever was."""
         return epoch in (self.oldest, self.first)

@@ -103,6 +103,8 @@ class Library:
         return notice.numbers
 
     def _unread(self, epoch: int) -> UnreadError:
+        if not self.chapters.is_known(epoch):
+            return UnreadError()  # not even the present is kept as it should be: only its end can help
         lane, sequence = self.chapters.head(epoch)
         return UnreadError(Read(lane, sequence - 1, 1))
 
@@ -120,6 +122,8 @@ class Library:
     def present(self) -> Reading:
         """What has been read of the epoch that is not over."""
         epoch = self.chapters.newest
+        if not self.chapters.is_known(epoch):
+            raise UnreadError
         if epoch not in self._readings:
             self._readings[epoch] = Reading(epoch, self.chapters.lanes(epoch))
         return self._readings[epoch]

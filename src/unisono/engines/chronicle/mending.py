@@ -20,15 +20,17 @@ def mend(library: Library, nack: Nack) -> Repair:
             raise UnreadError(*reading.wanted())
         reading.ended.clear()
         found = reading.found
+        void: tuple[int, ...] = ()
     else:
-        found = library.chapter(epoch).found
+        found, last = library.chapter(epoch).found, library.numbers(epoch + 1).get(topic, 0)
+        void = tuple(n for n in nack.numbers if n <= last and (topic, n) not in found)  # nobody has them
     events: list[Stamped] = []
     size = 0
     for number in nack.numbers:
         if (event := found.get((topic, number))) is not None and size < BYTES_MAX:
             events.append(event)
             size += EVENT_BYTES + len(event.publication.body) + ENTRY_BYTES * len(event.entries)
-    return Repair(topic, tuple(events), (), 0)
+    return Repair(topic, tuple(events), void, 0)
 
 
 def _chapter_of(library: Library, topic: str, number: int) -> int | None:

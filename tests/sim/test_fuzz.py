@@ -97,9 +97,11 @@ def test_seeds_replay_to_the_same_trace_under_another_hash_seed():
 
 
 def caught(bug: str, seeds: int = 640) -> int | None:
-    """The first seed whose world shows the bug."""
+    """A seed whose world shows the bug: of those with enough to take away, the one in which least happens."""
     makers = MOVING_BUGS[bug]
-    return next((s for s in range(seeds) if not try_moving(draw_moving(s), makers).is_good), None)
+    worlds = sorted(map(draw_moving, range(seeds)), key=lambda world: len(world.script))
+    tried = (world for world in worlds if len(world.script) > 10)
+    return next((world.seed for world in tried if not try_moving(world, makers).is_good), None)
 
 
 @pytest.mark.parametrize("bug", MOVING_BUGS)
@@ -108,8 +110,7 @@ def test_a_bug_of_a_moving_world_is_caught_and_shrunk(bug):
     assert seed is not None
     shrunk = shrink(seed, bug)
     assert shrunk is not None
-    # A world in which everything hangs on moments does not become small.
-    assert 0 < len(shrunk.steps) <= max(10, 3 * shrunk.steps_before // 4)
+    assert 0 < len(shrunk.steps) <= 10 < shrunk.steps_before
     assert shrunk.problems
 
 

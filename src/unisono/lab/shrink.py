@@ -19,7 +19,7 @@ from unisono.model.errors import ConfigError
 from unisono.sim.moving.draw import draw_moving
 from unisono.sim.moving.processes import HONEST, Makers
 from unisono.sim.moving.trial import try_moving
-from unisono.sim.moving.world import Burst, Move, MovingWorld, Rerank, Want
+from unisono.sim.moving.world import Burst, Delete, Move, MovingWorld, Rerank, Want
 from unisono.sim.trial import Trial, try_world
 from unisono.sim.world import World, draw_world
 
@@ -207,7 +207,7 @@ def _scrubbed(step: Any, topic: str) -> Any | None:
             return smaller if smaller.add or smaller.remove else None
         case Rerank():
             return replace(step, rank=rest(step.rank))
-        case Move():
+        case Move() | Delete():
             return None if step.topic == topic else step
     return step
 

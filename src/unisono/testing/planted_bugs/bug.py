@@ -24,3 +24,19 @@ class PlantedBug:
     sound: World
     weak: World
     deep: bool = False  # walks through the weak world rarely meet it: search on
+
+
+def moving_bug(
+    name: str,
+    says: str,
+    source: str,
+    promise: str,
+    sound: MovingScenario,
+    *,
+    deep: bool = False,
+    **weaker: object,
+) -> PlantedBug:
+    """A bug of a world that moves: only its promise is judged, and engines do not check themselves, so that it must
+    show outside."""
+    weak = sound.but(**weaker, promises=(promise,), invariants=False)
+    return PlantedBug(name, says, source, promise, sound, weak, deep)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.manager import TopicManager
-from unisono.sim.explore.moving import ANSWERS, BOUNDS, JOINS, PATTERNS, Harm, MovingScenario
+from unisono.sim.explore.moving import ANSWERS, BOUNDS, JOINS, PATTERNS, Harm
 from unisono.testing.planted_bugs import moving_nodes as nodes
 from unisono.testing.planted_bugs import open_engines as weak
-from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.bug import PlantedBug, moving_bug
 from unisono.testing.planted_bugs.moving_worlds import NEVER_ASKS, NO_RINGS, moving
 
 ORDER = "total_notification_order"
@@ -48,68 +48,54 @@ SHORT_LANES = moving("T1:N1", "a:T1:p b:T1:p", observers={"o": "T1"}).but(
 DRAIN = moving("T1:N1 T2:N2", "a:T1 b:T2", observers={"o": "T1 T2"}, harm=Harm(drains=("N2",)))
 
 
-def _bug(
-    name: str,
-    says: str,
-    source: str,
-    promise: str,
-    sound: MovingScenario,
-    *,
-    deep: bool = False,
-    **weaker: object,
-) -> PlantedBug:
-    broken = sound.but(**weaker, promises=(promise,), invariants=False)
-    return PlantedBug(name, says, source, promise, sound, broken, deep)
-
-
 OPEN_BUGS: tuple[PlantedBug, ...] = (
-    _bug(
+    moving_bug(
         "pattern_not_registered",
         "An epoch begins without registering those whose patterns stand for its new topic.",
         "patterns", ORDER, NEW_TOPIC, make_node=nodes.with_finisher(weak.ForgetsPatterns),
     ),
-    _bug(
+    moving_bug(
         "floor_guessed",
         "A new topic is owed from the first event of it that happens to arrive.",
         "patterns", PATTERNS, NEW_TOPIC_TWICE, make_subscriber=weak.GuessesFloors,
     ),
-    _bug(
+    moving_bug(
         "early_events_dropped",
         "What comes of a new topic before the epoch it begins with is known is thrown away.",
         "patterns", LOST, NEW_TOPIC_SILENT, make_subscriber=weak.DropsStrays,
     ),
-    _bug(
+    moving_bug(
         "enters_untold",
         "A subscriber enters an epoch before it knows whether its patterns count in it.",
         "patterns", JOINS, NEW_PATTERN, make_subscriber=weak.EntersUntold,
     ),
-    _bug(
+    moving_bug(
         "join_without_patterns",
         "A join names what is held by name, and not what patterns stand for.",
         "patterns", ORDER, JOIN_AND_NEW_TOPIC, make_member=weak.JoinsWithoutPatterns,
         make_node=nodes.with_manager(TopicManager), deep=True,
     ),
-    _bug(
+    moving_bug(
         "topic_asked_for_once",
         "A publisher asks once for a topic to be made, and the one it asked dies.",
         "new topics", ANSWERS, NEW_TOPIC_CRASH, make_publisher=weak.AsksOnce,
     ),
-    _bug(
+    moving_bug(
         "quota_ignored",
         "Whoever asks for a topic gets it, however many there are.",
         "quotas", BOUNDS, ONE_TOPIC_ONLY, make_node=weak.GivesWhatIsAskedFor,
     ),
-    _bug(
+    moving_bug(
         "cut_too_far",
         "A lane is truncated with the beginning of the epoch that is served: the next one starts from nothing.",
         "truncation", CLAIMED, SHORT_LANES, make_node=weak.CutsTooFar,
     ),
-    _bug(
+    moving_bug(
         "read_too_late",
         "Whoever finishes reads the events of an epoch, and not the record it began with.",
         "chapters", CLAIMED, SHORT_LANES, make_node=nodes.with_finisher(weak.ReadsTooLate),
     ),
-    _bug(
+    moving_bug(
         "drained_with_its_topics",
         "A node leaves and keeps its topics: nobody serves them any more.",
         "draining", ANSWERS, DRAIN, make_node=weak.KeepsWhatItGives,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unisono.engines.topic_managers.recalling import Start
-from unisono.sim.explore.moving import MOVING_LIVENESS, MOVING_SAFETY, MovingScenario
+from unisono.sim.explore.moving import MOVING_LIVENESS, MOVING_SAFETY
 from unisono.testing.planted_bugs import replay_engines as weak
-from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.bug import PlantedBug, moving_bug
 from unisono.testing.planted_bugs.moving_worlds import moving
 
 ORDER = "total_notification_order"
@@ -36,37 +36,23 @@ LATE_TOPIC = moving(
 ).but(retained=True)
 
 
-def _bug(
-    name: str,
-    says: str,
-    source: str,
-    promise: str,
-    sound: MovingScenario,
-    *,
-    deep: bool = False,
-    **weaker: object,
-) -> PlantedBug:
-    broken = sound.but(**weaker, promises=(promise,), invariants=False)
-    return PlantedBug(name, says, source, promise, sound, broken, deep)
-
-
 REPLAY_BUGS: tuple[PlantedBug, ...] = (
-    _bug(
+    moving_bug(
         "replay_of_what_one_has_held",
         "Two topics are related only if two subscribers hold both; the log does not count.",
         "replay, CE-42", ORDER, LATE, retained=False, make_node=weak.with_chronicler(weak.KeepsAnyhow),
     ),
-    _bug(
+    moving_bug(
         "replay_in_any_order",
         "The past is told in an order that the stamps allow: to every asker in another.",
         "replay, CE-43", ORDER, LATE_TWICE, make_node=weak.with_chronicler(weak.TellsAnyOrder),
     ),
-    _bug(
+    moving_bug(
         "replay_of_own_topics",
         "The topics that are asked for are sorted, without those that lie between.",
         "replay, CE-44", ACYCLIC, LATE_BETWEEN, make_node=weak.with_chronicler(weak.SortsOwnTopics),
     ),
-    _bug(
+    moving_bug(
         "past_added_to_the_present",
         "A topic is added with all its past to a subscription that has been told of others.",
         "replay, CE-45", ORDER, LATE_TOPIC, make_member=weak.AddsThePast,

@@ -14,11 +14,11 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
-from unisono.sim.explore.moving import KEPT, MOVING_LIVENESS, MOVING_SAFETY, Harm, MovingScenario
+from unisono.sim.explore.moving import KEPT, MOVING_LIVENESS, MOVING_SAFETY, Harm
 from unisono.testing.planted_bugs import moving_members as members
 from unisono.testing.planted_bugs import moving_nodes as nodes
 from unisono.testing.planted_bugs import open_engines as open_ones
-from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.bug import PlantedBug, moving_bug
 from unisono.testing.planted_bugs.moving_worlds import BOUNDED, TAG, TAG_UPWARD, UPWARD, moving
 
 ORDER = "total_notification_order"
@@ -177,62 +177,48 @@ def forgetful_publisher() -> Publisher:
     return ForgetsCauses(causal=True)
 
 
-def _bug(
-    name: str,
-    says: str,
-    source: str,
-    promise: str,
-    sound: MovingScenario,
-    *,
-    deep: bool = False,
-    **weaker: object,
-) -> PlantedBug:
-    broken = sound.but(**weaker, promises=(promise,), invariants=False)
-    return PlantedBug(name, says, source, promise, sound, broken, deep)
-
-
 TOGETHER_BUGS: tuple[PlantedBug, ...] = (
-    _bug(
+    moving_bug(
         "finisher_counts_what_it_knows",
         "Two finish an epoch, and one adds what it has numbered itself: they do not agree on how far topics went.",
         "concurrent finishers", STUCK, TWO_FINISHERS, make_node=CountsWhatItKnows,
     ),
-    _bug(
+    moving_bug(
         "cut_too_far_later",
         "A truncation that takes its time takes the beginning of the epoch that is served.",
         "truncation", CLAIMED, SHORT_LANES, make_node=open_ones.CutsTooFar,
     ),
-    _bug(
+    moving_bug(
         "waits_for_what_it_left",
         "Somebody leaves a topic, a takeover tells how far it went, and it waits to get there.",
         "leave during a takeover", STUCK, LEAVES, make_subscriber=WaitsForWhatItLeft,
     ),
-    _bug(
+    moving_bug(
         "forest_without_registrations",
         "A takeover lays the paths of a forest without looking at who holds what.",
         "forest and takeover", ORDER, FOREST, make_node=nodes.with_finisher(PlansWithoutRegistrations),
     ),
-    _bug(
+    moving_bug(
         "three_joins_without_lower_numbers",
         "Three join at once, and learn how far higher topics are, not how far lower ones.",
         "three subscribers join", ORDER, THREE_JOINS, managers=UPWARD, subscribers=TAG_UPWARD,
     ),
-    _bug(
+    moving_bug(
         "bounded_join_own_number_only",
         "What a full or expired buffer lets go is untagged by its own number alone, while a topic is being joined.",
         "bounded delivery and a join", ORDER, BOUNDED_JOIN, make_subscriber=members.OwnNumberOnlyMoving,
     ),
-    _bug(
+    moving_bug(
         "causes_forgotten_by_takeover",
         "After a takeover a causal publisher sends what it has without waiting for answers.",
         "causes across a takeover", CAUSES, CAUSAL, make_publisher=forgetful_publisher,
     ),
-    _bug(
+    moving_bug(
         "cycle_across_takeover",
         "Topics that one subscriber shares with nobody else are not ordered together.",
         "causes across a takeover", CAUSES, CAUSAL, threshold=2,
     ),
-    _bug(
+    moving_bug(
         "late_append_confirmed",
         "An append that is answered late is taken for safe, though a seal came before it.",
         "replicated lanes", KEPT, LATE_APPEND, make_node=nodes.with_writer(nodes.ConfirmsWhatIsStored),

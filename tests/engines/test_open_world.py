@@ -24,13 +24,13 @@ from unisono.engines.effects import (
 )
 from unisono.engines.inputs import Change, Controlled, Notified, Publish, ReadBack, Received, Tick
 from unisono.engines.plan import Plan
-from unisono.engines.takeover.chapters import Mark
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.patterns import is_match, matching
 from unisono.engines.takeover.placing import place, relieve
 from unisono.engines.takeover.planner import Planner
 from unisono.engines.takeover.recovery import recover
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.volumes import Mark
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher

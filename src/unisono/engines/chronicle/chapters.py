@@ -27,10 +27,12 @@ class Chapters:
         self._notices: OrderedDict[int, EpochNotice] = OrderedDict()
 
     def learn(self, control: Control) -> None:
-        """An active control record says where its epoch begins."""
+        """An active control record says where its epoch begins, and which is the first that is kept."""
         if control.state == "active" and control.epoch >= self.newest:
             self.newest = control.epoch
             self._begins[control.epoch] = control.begins
+            if control.volumes:
+                self.gone(control.volumes[0].epoch - 1)
 
     def nearest(self, epoch: int) -> int:
         """The earliest chapter known without a gap on the way from the newest to this one."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from unisono.engines.plan import Plan, Registration, conflict_graph, elimination_forest
-from unisono.engines.takeover.chapters import EVERYTHING, Chapter, Mark, Retention, move_marks, turn_page
 from unisono.engines.takeover.patterns import matching
+from unisono.engines.takeover.volumes import EVERYTHING, Mark, Retention, Volume, move_marks, turn_volume
 from unisono.model.frames import Registration as Held
 
 PlanKind = Literal["line", "forest"]
@@ -44,12 +44,12 @@ class Control:
         hash=False, default_factory=dict
     )  # subscriber -> what it holds by pattern
     views: Mapping[str, Held] = field(hash=False, default_factory=dict)  # name -> what it holds for good
-    begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see chapters.py
+    begins: Mapping[str, int] = field(hash=False, default_factory=dict)  # see volumes.py
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     began_at: float = 0.0  # by the clock of whoever decided on the epoch; 0.0: nobody knows
     closed: tuple[str, ...] = ()  # topics that take no more events
     retained: bool = False  # whether the past is kept for those who ask for it
-    chapters: tuple[Chapter, ...] = field(hash=False, default=())  # what is kept of it
+    volumes: tuple[Volume, ...] = field(hash=False, default=())  # what is kept of it
     intent: Intent | None = None  # while sealing
     decider: str = ""
 
@@ -126,7 +126,7 @@ class Control:
             owner[topic] = live[i % len(live)]
         lanes = _lanes(owner, live)
         ended = {lane: self.marks[lane].at_end() for lane in forget if lane in self.marks}
-        told = {lane for chapter in self.chapters for lane in chapter.begins}
+        told = {lane for volume in self.volumes for lane in volume.begins}
         gone = {lane for lane in forget if lane not in told and ended.get(lane) == self.marks.get(lane)}
         archive = tuple(sorted({*self.archive, *self.lanes}.difference(gone)))
         return replace(
@@ -162,10 +162,10 @@ class Control:
         """
         written = written or {}
         begins = {lane: written[lane] for lane in self.lanes if lane in written}
-        chapters = self.chapters
+        volumes = self.volumes
         if self.retained:
             ended = sum(written[lane] - self.begins[lane] for lane in self.begins if lane in written)
-            chapters = turn_page(chapters, Chapter(self.epoch, self.began_at, begins), ended, retain)
+            volumes = turn_volume(volumes, Volume(self.epoch, self.began_at, begins), ended, retain)
         return replace(
             self,
             version=self.version + 1,
@@ -173,7 +173,7 @@ class Control:
             plan=plan,
             begins=begins,
             marks=dict(self.marks) | move_marks(self.marks, self.begins, written, kept),
-            chapters=chapters,
+            volumes=volumes,
             intent=None,
         )
 
@@ -188,7 +188,7 @@ class Control:
 
     def spare(self, lane: str) -> int:
         """Up to which sequence nobody needs the records of a lane, neither to go on nor to read about the past."""
-        told = [chapter.begins[lane] - 1 for chapter in self.chapters if lane in chapter.begins]
+        told = [volume.begins[lane] - 1 for volume in self.volumes if lane in volume.begins]
         return min([*told, self.reads_after(lane)])
 
 
@@ -210,7 +210,7 @@ def first_control(
         begins=begins,
         began_at=at,
         retained=retained,
-        chapters=(Chapter(plan.epoch, at, begins),) if retained else (),
+        volumes=(Volume(plan.epoch, at, begins),) if retained else (),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from unisono.engines.takeover.chapters import Retention
 from unisono.engines.takeover.control import PlanKind
+from unisono.engines.takeover.volumes import Retention
 
 
 class NodeSettings(msgspec.Struct, frozen=True):

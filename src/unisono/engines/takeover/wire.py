@@ -12,8 +12,8 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from unisono.engines.plan import Plan
-from unisono.engines.takeover.chapters import Chapter, Mark
 from unisono.engines.takeover.control import Control, Intent, PlanKind
+from unisono.engines.takeover.volumes import Mark, Volume
 from unisono.model.codec import VERSION, decode_versioned
 from unisono.model.errors import FrameError, PlanError
 from unisono.model.frames import Registration
@@ -33,7 +33,7 @@ class _Intent(msgspec.Struct, frozen=True, array_like=True):
     gone: tuple[str, ...] = ()
 
 
-class _Chapter(msgspec.Struct, frozen=True, array_like=True):
+class _Volume(msgspec.Struct, frozen=True, array_like=True):
     epoch: _Count
     began_at: float
     begins: dict[str, _Count]
@@ -63,7 +63,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     marks: dict[str, tuple[_Count, _Count, _Count]] = {}
     retained: bool = False
     began_at: float = 0.0
-    chapters: tuple[_Chapter, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
     views: tuple[Registration, ...] = ()
     closed: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ def encode_control(control: Control) -> bytes:
         views=tuple(control.views[name] for name in sorted(control.views)),
         retained=control.retained,
         closed=control.closed,
-        chapters=tuple(_Chapter(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.chapters),
+        volumes=tuple(_Volume(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.volumes),
     )
     return bytes([VERSION]) + _encoder.encode(wire)
 
@@ -145,7 +145,7 @@ def _unpack(wire: _Control) -> Control:
         raise FrameError("not a control record: its topics are not named once each")
     if not wire.nodes or not set(wire.dead) < set(wire.nodes):
         raise FrameError("not a control record: no node in it is alive")
-    if wire.retained and not wire.chapters:
+    if wire.retained and not wire.volumes:
         raise FrameError("not a control record: it keeps the past and does not say where")
     parents = [None if up is None else rank[up] for up in wire.parents]
     groups = [frozenset(_named(held, rank)) for held in wire.groups]
@@ -176,7 +176,7 @@ def _unpack(wire: _Control) -> Control:
         views={held.subscriber: held for held in wire.views},
         retained=wire.retained,
         closed=wire.closed,
-        chapters=tuple(Chapter(c.epoch, c.began_at, c.begins, c.records) for c in wire.chapters),
+        volumes=tuple(Volume(c.epoch, c.began_at, c.begins, c.records) for c in wire.volumes),
     )
 
 

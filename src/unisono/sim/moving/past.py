@@ -17,10 +17,10 @@ def unreadable(storage: Storage) -> Iterator[str]:
     begins: Mapping[str, int] = control.begins
     epoch = control.epoch if control.state == "active" else control.epoch - 1
     past = {epoch: begins}
-    while epoch > control.chapters[0].epoch:
+    while epoch > control.volumes[0].epoch:
         record = next((r for lane, at in begins.items() for r in storage.lanes[lane][at - 1 : at]), None)
         if not isinstance(record, EpochRecord) or record.epoch != epoch:
-            yield f"the past breaks off at epoch {epoch}, not at {control.chapters[0].epoch}"
+            yield f"the past breaks off at epoch {epoch}, not at {control.volumes[0].epoch}"
             return
         begins, epoch = record.before, epoch - 1
         past[epoch] = begins

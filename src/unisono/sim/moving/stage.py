@@ -278,7 +278,7 @@ class Stage:
             self.viewed[control.epoch] = viewed(control)
             self.rank, self.owner, self.nodes = control.plan.rank, control.owner, set(control.nodes)
             self.ranker.adopt(control.plan, self.kernel.now)
-            self.facts["chapters let go"] += _first_epoch(before) != _first_epoch(control)
+            self.facts["volumes let go"] += _first_epoch(before) != _first_epoch(control)
         self.faults += unreadable(self.storage)
         for process in self.cluster.processes.values():
             if process.is_up:
@@ -298,4 +298,4 @@ def _life(process: Process) -> Sender:
 
 def _first_epoch(control: Control) -> int:
     """The first epoch that is kept for those who ask for the past."""
-    return control.chapters[0].epoch if control.chapters else 0
+    return control.volumes[0].epoch if control.volumes else 0

@@ -39,7 +39,7 @@ HAPPENED = (
     "confirmed patterns",
     "truncations",
     "views",
-    "chapters let go",
+    "volumes let go",
     "quotas met",
     "refused events",
     "deleted topics",

@@ -93,7 +93,7 @@ OPEN_BUGS: tuple[PlantedBug, ...] = (
     moving_bug(
         "read_too_late",
         "Whoever finishes reads the events of an epoch, and not the record it began with.",
-        "chapters", CLAIMED, SHORT_LANES, make_node=nodes.with_finisher(weak.ReadsTooLate),
+        "where epochs begin", CLAIMED, SHORT_LANES, make_node=nodes.with_finisher(weak.ReadsTooLate),
     ),
     moving_bug(
         "drained_with_its_topics",

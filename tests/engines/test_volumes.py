@@ -5,9 +5,9 @@ from random import Random
 
 from unisono.engines.effects import Append, Decide, Look, Read
 from unisono.engines.inputs import Appended, Controlled, ReadBack, Suspected
-from unisono.engines.takeover.chapters import CHAPTERS, Chapter, Mark, Retention, move_marks, turn_page
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.volumes import VOLUMES, Mark, Retention, Volume, move_marks, turn_volume
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.model.frames import EpochNotice, Publication, Registration, Stamped
 from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
@@ -179,41 +179,41 @@ def test_a_lane_that_comes_back_keeps_its_mark_and_a_record_of_old_knows_none():
 
 
 def turned(sizes, retain, seconds_each=0.0):
-    """The chapters after epochs of these sizes, in one lane, and where each epoch began."""
-    chapters, begins, at = (Chapter(0, 100.0, {"N": 1}),), [1], 100.0
+    """The volumes after epochs of these sizes, in one lane, and where each epoch began."""
+    volumes, begins, at = (Volume(0, 100.0, {"N": 1}),), [1], 100.0
     for epoch, size in enumerate(sizes, start=1):
         at += seconds_each
         begins.append(begins[-1] + size)
-        chapters = turn_page(chapters, Chapter(epoch, at, {"N": begins[-1]}), size, retain)
-    return chapters, begins
+        volumes = turn_volume(volumes, Volume(epoch, at, {"N": begins[-1]}), size, retain)
+    return volumes, begins
 
 
 def test_the_past_is_kept_in_few_chapters_that_go_as_a_whole():
-    random = Random("chapters")
+    random = Random("volumes")
     for _ in range(100):
         sizes, records = [random.randint(2, 30) for _ in range(200)], random.choice((1, 50, 500, 10_000))
-        chapters, begins = turned(sizes, Retention(records))
-        assert len(chapters) <= CHAPTERS + 2
-        assert all(chapter.begins["N"] == begins[chapter.epoch] for chapter in chapters)
-        kept = begins[-1] - chapters[0].begins["N"]
-        assert min(records, sum(sizes)) <= kept <= records * (1 + 1 / CHAPTERS) + 2 * 30
+        volumes, begins = turned(sizes, Retention(records))
+        assert len(volumes) <= VOLUMES + 2
+        assert all(volume.begins["N"] == begins[volume.epoch] for volume in volumes)
+        kept = begins[-1] - volumes[0].begins["N"]
+        assert min(records, sum(sizes)) <= kept <= records * (1 + 1 / VOLUMES) + 2 * 30
 
 
 def test_what_is_too_old_goes_also_if_there_is_little_of_it():
-    chapters, _ = turned([5] * 100, Retention(1_000_000, 160.0), seconds_each=10.0)
-    assert chapters[-1].began_at == 1100.0
-    assert 1100.0 - 160.0 - 2 * 10.0 <= chapters[0].began_at <= 1100.0 - 160.0
-    assert len(chapters) <= CHAPTERS + 2
+    volumes, _ = turned([5] * 100, Retention(1_000_000, 160.0), seconds_each=10.0)
+    assert volumes[-1].began_at == 1100.0
+    assert 1100.0 - 160.0 - 2 * 10.0 <= volumes[0].began_at <= 1100.0 - 160.0
+    assert len(volumes) <= VOLUMES + 2
 
 
 def test_a_node_that_was_told_nothing_lets_nothing_go():
-    chapters, _ = turned([50] * 100, Retention(), seconds_each=1e9)
-    assert [chapter.epoch for chapter in chapters] == [0]
+    volumes, _ = turned([50] * 100, Retention(), seconds_each=1e9)
+    assert [volume.epoch for volume in volumes] == [0]
 
 
 def test_a_clock_that_is_not_known_makes_nothing_old():
-    unknown = (Chapter(0, 0.0, {"N": 1}), Chapter(4, 0.0, {"N": 9}, 3))
-    (first, *_) = turn_page(unknown, Chapter(5, 1e9, {"N": 12}), 3, Retention(1000, 60.0))
+    unknown = (Volume(0, 0.0, {"N": 1}), Volume(4, 0.0, {"N": 9}, 3))
+    (first, *_) = turn_volume(unknown, Volume(5, 1e9, {"N": 12}), 3, Retention(1000, 60.0))
     assert first.epoch == 0
 
 
@@ -222,25 +222,25 @@ def test_what_is_needed_to_go_on_or_to_be_read_is_not_cut():
         FIRST,
         retained=True,
         marks={"N1": Mark(40, 60, 60), "N2": Mark(5, 5, 9)},
-        chapters=(Chapter(3, 0.0, {"N1": 21}), Chapter(7, 0.0, {"N1": 50, "N2": 9})),
+        volumes=(Volume(3, 0.0, {"N1": 21}), Volume(7, 0.0, {"N1": 50, "N2": 9})),
     )
     assert control.spare("N1") == 20
     assert control.spare("N2") == 4
-    assert replace(control, chapters=control.chapters[1:]).spare("N1") == 39
-    assert replace(control, retained=False, chapters=()).spare("N1") == 39
+    assert replace(control, volumes=control.volumes[1:]).spare("N1") == 39
+    assert replace(control, retained=False, volumes=()).spare("N1") == 39
 
 
 def test_a_lane_of_which_something_is_told_is_remembered_until_that_goes():
     """First it is read no more, then it is cut, then it is forgotten."""
     gone = Intent("line", ("A", "B"))
     marks = {"N1": Mark(2, 2, 2), "N9": Mark(3, 8, 12)}
-    chapters = (Chapter(0, 0.0, {"N9": 1}), Chapter(4, 0.0, {"N1": 2}))
-    control = replace(FIRST, archive=("N1", "N9"), marks=marks, retained=True, chapters=chapters)
+    volumes = (Volume(0, 0.0, {"N9": 1}), Volume(4, 0.0, {"N1": 2}))
+    control = replace(FIRST, archive=("N1", "N9"), marks=marks, retained=True, volumes=volumes)
     after = control.sealing("N1", gone, forget=("N9",))
     assert after.marks["N9"] == Mark(12, 12, 12)
     assert "N9" in after.archive
     assert after.spare("N9") == 0
-    later = replace(after, state="active", chapters=chapters[1:])
+    later = replace(after, state="active", volumes=volumes[1:])
     assert later.spare("N9") == 11
     assert "N9" not in later.sealing("N1", gone, forget=("N9",)).archive
 

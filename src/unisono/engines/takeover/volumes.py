@@ -9,8 +9,8 @@ So the history of a system is a list that can be followed backwards, from the co
 `Control.marks` are two such places for each lane that is still read. Nodes that adopt an epoch read from the older one
 on; it moves to the newer one when enough is kept for repair behind that. What is before it, nobody needs to go on.
 
-`Control.chapters` are runs of epochs that are kept for those who ask for the past, where a system is retained. They go
-as a whole, oldest first, in all lanes: what can be read begins with the first epoch of the first chapter, in every
+`Control.volumes` are runs of epochs that are kept for those who ask for the past, where a system is retained. They go
+as a whole, oldest first, in all lanes: what can be read begins with the first epoch of the first volume, in every
 lane. There are few of them, however many epochs there are.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-CHAPTERS = 16  # how finely the past is let go: a chapter has this part of what is to be retained
+VOLUMES = 16  # how finely the past is let go: a volume has this part of what is to be retained
 
 
 class Mark(NamedTuple):
@@ -39,7 +39,7 @@ class Mark(NamedTuple):
         return Mark(self.last, self.last, self.last)
 
 
-class Chapter(NamedTuple):
+class Volume(NamedTuple):
     """A run of epochs."""
 
     epoch: int  # the first
@@ -74,16 +74,16 @@ def move_marks(
     return moved
 
 
-def turn_page(
-    chapters: Sequence[Chapter], begun: Chapter, ended: int, retain: Retention
-) -> tuple[Chapter, ...]:
-    """The chapters when an epoch has `begun`, and so many records were written in the one that `ended`."""
-    *kept, last = chapters
+def turn_volume(
+    volumes: Sequence[Volume], begun: Volume, ended: int, retain: Retention
+) -> tuple[Volume, ...]:
+    """The volumes when an epoch has `begun`, and so many records were written in the one that `ended`."""
+    *kept, last = volumes
     last = last._replace(records=last.records + ended)
     if not retain.records:
         return (*kept, last._replace(begins=dict(begun.begins) | dict(last.begins)))
     age_s = begun.began_at - last.began_at
-    if last.records >= retain.records / CHAPTERS or 0 < retain.seconds / CHAPTERS <= age_s:
+    if last.records >= retain.records / VOLUMES or 0 < retain.seconds / VOLUMES <= age_s:
         kept += [last, begun]
     else:
         kept.append(last._replace(begins=dict(begun.begins) | dict(last.begins)))
@@ -92,8 +92,8 @@ def turn_page(
     return tuple(kept)
 
 
-def _is_enough(chapters: Sequence[Chapter], now: float, retain: Retention) -> bool:
-    """Whether what is before these chapters may go: there are enough records in them, or it is too old."""
-    if sum(chapter.records for chapter in chapters) >= retain.records:
+def _is_enough(volumes: Sequence[Volume], now: float, retain: Retention) -> bool:
+    """Whether what is before these volumes may go: there are enough records in them, or it is too old."""
+    if sum(volume.records for volume in volumes) >= retain.records:
         return True
-    return retain.seconds > 0 and 0 < chapters[0].began_at <= now - retain.seconds
+    return retain.seconds > 0 and 0 < volumes[0].began_at <= now - retain.seconds

@@ -66,7 +66,7 @@ soak: setup      ## ten minutes of mixed load and faults, with an eye on memory
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev --python-version 3.11 \
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev --group peers --python-version 3.11 \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 
 clean:           ## forget the environment and the caches

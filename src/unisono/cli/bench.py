@@ -15,13 +15,14 @@ import typer
 from rich.table import Table
 
 from unisono import Bus, Subscription, connect
+from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json, progress
 
 app = typer.Typer(no_args_is_help=True, help="Measure.")
 
 PAYLOAD = b"x" * 100
 TOPICS, SUBSCRIBERS = 5, 4
-TOTAL_EVENTS_S_MIN = 150_000
+TOTAL_EVENTS_S_MIN = 300_000
 RATIO_MIN = 0.5
 FLAT_RATIO_MAX = 1.5
 SLOW_QUEUE = 1000
@@ -101,7 +102,7 @@ def _speed(order: str, events: int, repeats: int, *, batches: bool = False) -> f
     """Median events per second, every subscriber taking all topics."""
     topics = [f"topic.{i}" for i in range(TOPICS)]
     runs = [
-        events / asyncio.run(seconds(topics, [topics] * SUBSCRIBERS, order, events, batches=batches))
+        events / run_loop(seconds(topics, [topics] * SUBSCRIBERS, order, events, batches=batches))
         for _ in range(repeats)
     ]
     return statistics.median(runs)
@@ -111,7 +112,7 @@ def _independent(topics_count: int, events: int, subscriptions: int) -> float:
     """Microseconds per event when no two subscriptions share a topic."""
     topics = [f"topic.{i}" for i in range(topics_count)]
     shares = [topics[i::subscriptions] for i in range(subscriptions)]
-    runs = [asyncio.run(seconds(topics, shares, "total", events)) for _ in range(3)]
+    runs = [run_loop(seconds(topics, shares, "total", events)) for _ in range(3)]
     return statistics.median(runs) / events * 1e6
 
 
@@ -184,7 +185,7 @@ def core(
                 str(n): round(step(1e6 / _speed("total", n, 3)), 3) for n in (10_000, 100_000, 1_000_000)
             },
         }
-        result["slow_consumer"] = asyncio.run(_slow_consumer(events))
+        result["slow_consumer"] = run_loop(_slow_consumer(events))
     result["missed"] = _missed(result)
     if json:
         print_json(result)

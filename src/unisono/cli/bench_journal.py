@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import tempfile
 import time
@@ -13,6 +12,7 @@ import typer
 from rich.table import Table
 
 from unisono.cli.bench import SUBSCRIBERS, TOPICS, Figures, seconds
+from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json, progress
 
 
@@ -66,7 +66,7 @@ def journal(
 
 def _run(events: int, batches: bool, folder: Path | None) -> Cost:
     topics, before = [f"topic.{i}" for i in range(TOPICS)], time.thread_time()
-    wall_s = asyncio.run(
+    wall_s = run_loop(
         seconds(topics, [topics] * SUBSCRIBERS, "total", events, batches=batches, journal=folder)
     )
     return Cost(wall_s, time.thread_time() - before)

@@ -26,6 +26,7 @@ from rich.table import Table
 from unisono import Bus, Subscription, connect
 from unisono.cli.demo_processes import Outcome as Act
 from unisono.cli.demo_processes import play
+from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json
 from unisono.cli.patterns import PATTERN, agreement, find_patterns, same_order
 from unisono.history import Kind, Outcome, Record, Verdict, judge
@@ -217,7 +218,7 @@ def demo(
         raise ConfigError("--journal keeps what the real processes did; leave out --no-processes")
     scene = Scene(seconds, rate, jitter_ms, seed)
     with Live(console=people, refresh_per_second=8, transient=True) as live:
-        asyncio.run(scene.play(lambda: live.update(_table(scene))))
+        run_loop(scene.play(lambda: live.update(_table(scene))))
     bare, ordered = scene.verdicts()
     exact = scene.ordered[-1]
     complete = len(exact.delays_ms) == 2 * scene.published

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages, traces
 from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Settings, Url, load, storing
@@ -50,7 +51,7 @@ def node(
         DEFAULTS.node, retain_records=settings.retain_records, retain_s=settings.retain_s
     )
     options = NodeOptions(beat_s=beat, suspect_s=suspect, node=kept)
-    asyncio.run(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))
+    run_loop(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))
 
 
 async def _serve(settings: Settings, name: str, options: NodeOptions, *, json: bool) -> None:

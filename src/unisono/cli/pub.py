@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 import unisono
+from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, finish, people
 from unisono.cli.settings import Durability, Url, load
@@ -68,7 +69,7 @@ def pub(
                 people.print(f"metrics: {at}")
             return await _publish(bus, lines, timeout, json=json)
 
-    published = asyncio.run(publish())
+    published = run_loop(publish())
     if not json:
         people.print(f"{published:,} published")
 

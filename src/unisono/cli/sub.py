@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import unisono
 from unisono.cli.acknowledging import Acknowledger
+from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Url, load
@@ -75,7 +76,7 @@ def sub(
         async with pages(registry, settings, metrics_port) as at:
             await _listen(bus, topics, options, count=count, idle=idle, json=json, at=at)
 
-    asyncio.run(listen())
+    run_loop(listen())
 
 
 async def _listen(

@@ -16,6 +16,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from unisono.cli.loop import run_loop
 from unisono.cli.output import MISSED, people
 from unisono.cli.settings import Durability, Settings, load
 from unisono.cli.up_nodes import NodeProcess
@@ -93,7 +94,7 @@ def up(
     flags = {f"up.{key}": value for key, value in given.items()}
     settings = load({**flags, "durability": durability, "metrics_port": metrics_port, "log_json": log_json})
     logs.configure(settings.log, json=settings.log_json)
-    if not asyncio.run(System(settings).serve(json=json)):
+    if not run_loop(System(settings).serve(json=json)):
         raise typer.Exit(MISSED)
 
 

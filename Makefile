@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help replay-check durability hostile faults soak setup demo test check bench fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help replay-check durability hostile faults soak setup demo test check bench bench-peers peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -30,6 +30,12 @@ check: setup     ## ruff, mypy --strict, the architecture test
 
 bench: setup     ## the in-process bus: total order beside none
 	@$(BIN)/unisono bench core
+
+bench-peers: setup      ## unisono beside its peers, those that are installed: about 40 minutes
+	@$(BIN)/unisono bench peers
+
+peers-setup: setup      ## the peers that come from the system's packages, for bench-peers only
+	@sh benchmarks/peers/setup.sh
 
 explore: setup   ## every interleaving of tiny worlds, and the planted bugs
 	@$(BIN)/unisono lab explore

@@ -12,6 +12,7 @@ from unisono import __version__
 from unisono.cli import (
     bench,
     bench_journal,
+    bench_peers,
     bench_pipeline,
     demo,
     lab,
@@ -43,6 +44,7 @@ app.add_typer(lab.app, name="lab")
 bench.app.command("pipeline")(bench_pipeline.pipeline)
 app.add_typer(bench.app, name="bench")
 bench.app.command("journal")(bench_journal.journal)
+bench.app.command("peers")(bench_peers.peers)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)

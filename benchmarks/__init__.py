@@ -1,0 +1,1 @@
+"""Measurements beside others; `unisono bench peers` runs them."""

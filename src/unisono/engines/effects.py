@@ -65,6 +65,12 @@ class DeliverRun(msgspec.Struct, frozen=True):
     run: Run
     places: list[int] | None  # None: all of them
 
+    @property
+    def events(self) -> list[Stamped]:
+        """They, each with a stamp of its own."""
+        chosen = range(len(self.run.publications)) if self.places is None else self.places
+        return [self.run.stamped(place) for place in chosen]
+
 
 class Acknowledge(msgspec.Struct, frozen=True):
     """Tell the publishing application that its event has its place in the order."""
@@ -83,6 +89,15 @@ class AcknowledgeRun(msgspec.Struct, frozen=True):
     """Tell the publishing application that all events of a run have their places."""
 
     run: Run
+
+    @property
+    def answers(self) -> list[Sequenced]:
+        """The same one by one."""
+        run = self.run
+        return [
+            Sequenced(p.topic, p.id, run.epoch, run.entries(place))
+            for place, p in enumerate(run.publications)
+        ]
 
 
 class Drop(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from unisono.engines.topic_managers.moving import EPOCH, MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.model.bundles import Bundle
 from unisono.model.frames import Join, Joined, Stamped
 from unisono.model.lanes import EventRecord, JoinRecord
 from unisono.sim.moving.processes import Makers
@@ -38,6 +39,12 @@ class AcknowledgesEarly(ManagerNode):
     def _store_event(self, event: Stamped, then: list[Effect], now: float) -> list[Effect]:
         effects = self._store(lambda index: EventRecord(self.epoch, index, event), [], now)
         return effects + [out for effect in then for out in self._reach(effect, now)]
+
+    def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
+        append = super()._sequence(bundle, now)
+        assert self.writer is not None
+        then, self._then[self.writer.made] = self._then[self.writer.made], []
+        return append + then
 
 
 class AnswersJoinsEarly(ManagerNode):

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import FrameError, VersionError
 from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, Stamped
 from unisono.model.lanes import LaneRecord
@@ -19,7 +20,7 @@ VERSION = 1
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 RECORD_BYTES_MAX = 64 * 1024 * 1024  # the beginning of an epoch names every topic and every subscriber
 
-Frame: TypeAlias = Stamped | Heartbeat | EpochNotice | Message
+Frame: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice | Message
 
 _T = TypeVar("_T")
 _encoder = msgspec.msgpack.Encoder()

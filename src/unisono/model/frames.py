@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
 from unisono.model.ids import EventId
 from unisono.model.places import Claim, Clear, Placed, Save, Survey, Surveyed
 
@@ -340,6 +341,8 @@ class Routed(msgspec.Struct, frozen=True, array_like=True, tag="routed"):
 
 Message: TypeAlias = (
     Create
+    | Bundle
+    | SequencedBundle
     | Fill
     | Sequenced
     | Completed
@@ -375,4 +378,4 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
     to: int = 0  # the life it is meant for; 0 where that is not known yet
 
 
-Notification: TypeAlias = Stamped | Run | Heartbeat | Publication | Batch | EpochNotice
+Notification: TypeAlias = Stamped | StampedBundle | Run | Heartbeat | Publication | Batch | EpochNotice

@@ -7,11 +7,14 @@ next one and carries everything that is needed to go on without the records befo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced, Stamped
+from unisono.model.runs import run_of
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag="event"):
@@ -20,6 +23,14 @@ class EventRecord(msgspec.Struct, frozen=True, array_like=True, tag="event"):
     epoch: int
     index: int
     event: Stamped
+
+
+class BundleRecord(msgspec.Struct, frozen=True, array_like=True, tag="bundle"):
+    """Events of one publisher that were numbered together."""
+
+    epoch: int
+    index: int
+    bundle: StampedBundle
 
 
 class JoinRecord(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
@@ -63,4 +74,14 @@ class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     began_at: float = 0.0  # by the clock of whoever decided on it; 0.0: nobody knows
 
 
-LaneRecord: TypeAlias = EventRecord | JoinRecord | SealRecord | EpochRecord
+LaneRecord: TypeAlias = EventRecord | BundleRecord | JoinRecord | SealRecord | EpochRecord
+
+
+def events_of(record: LaneRecord) -> Sequence[Stamped]:
+    """The events that a record holds."""
+    match record:
+        case EventRecord(_, _, event):
+            return (event,)
+        case BundleRecord(_, _, bundle):
+            return run_of(bundle).events()
+    return ()

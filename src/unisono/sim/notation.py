@@ -23,8 +23,9 @@ from unisono.engines.inputs import (
 )
 from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
-from unisono.model import frames, lanes
+from unisono.model import bundles, frames, lanes
 from unisono.model.frames import Entries, Message, Notification, Packet, Publication, Run, Stamped
+from unisono.model.runs import creates_of, run_of
 
 
 def show_publication(publication: Publication) -> str:
@@ -54,6 +55,9 @@ def show_notification(notification: Notification) -> str:
     match notification:
         case Stamped():
             return show_event(notification)
+        case bundles.StampedBundle(_, node, index):
+            events = "; ".join(show_event(event) for event in run_of(notification).events())
+            return f"piece of bundle {index} of {node}: {events}"
         case Run():
             places = range(len(notification.publications))
             return "run of " + "; ".join(show_event(notification.stamped(place)) for place in places)
@@ -72,6 +76,11 @@ def show_message(message: Message) -> str:
     match message:
         case frames.Create(publication, acknowledged):
             return f"create {show_publication(publication)}, forget below {acknowledged}"
+        case bundles.Bundle(_, _, serial, acknowledged):
+            events = "; ".join(show_publication(p) for p, _ in creates_of(message))
+            return f"bundle {serial} of {events}, forget below {acknowledged}"
+        case bundles.SequencedBundle(_, serial, _, clock):
+            return f"sequenced bundle {serial} after {show_entries(clock)}"
         case frames.Fill(publication, _, entries, need, rest):
             way = f"need {_list(need)}, rest {_list(rest)}"
             return f"fill {show_publication(publication)} {show_entries(entries)}, {way}"
@@ -143,6 +152,8 @@ def show_record(record: lanes.LaneRecord) -> str:
     match record:
         case lanes.EventRecord(epoch, index, event):
             return f"[{epoch}.{index}] {show_event(event)}"
+        case lanes.BundleRecord(epoch, index, bundle):
+            return f"[{epoch}.{index}] " + "; ".join(show_event(event) for event in run_of(bundle).events())
         case lanes.JoinRecord(epoch, index, registration, reached):
             return f"[{epoch}.{index}] {show_registration(registration)} {show_entries(reached)}"
         case lanes.SealRecord(epoch):
@@ -217,9 +228,8 @@ def show_effect(effect: LinkEffect) -> str:
         case fx.Deliver(events, in_order):
             tagged = "" if in_order else " tagged"
             return f"deliver{tagged} " + "; ".join(show_event(event) for event in events)
-        case fx.DeliverRun(run, places):
-            chosen = range(len(run.publications)) if places is None else places
-            return "deliver run " + "; ".join(show_event(run.stamped(place)) for place in chosen)
+        case fx.DeliverRun():
+            return "deliver run " + "; ".join(show_event(event) for event in effect.events)
         case fx.Acknowledge(sequenced):
             return f"acknowledge {sequenced.id} on {sequenced.topic} {show_entries(sequenced.entries)}"
         case fx.AcknowledgeRun(run):

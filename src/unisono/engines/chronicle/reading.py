@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from unisono.engines.effects import Read
 from unisono.engines.inputs import ReadBack
 from unisono.model.frames import Stamped
-from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
+from unisono.model.lanes import EpochRecord, SealRecord, events_of
 
 PIECE = 2_000  # records asked for at once
 
@@ -42,8 +42,8 @@ class Reading:
                     return True
             elif record.epoch == self.epoch and record.index == self.index[lane] + 1:
                 self.index[lane] = record.index
-                if isinstance(record, EventRecord):
-                    self.found[record.event.topic, record.event.number] = record.event
+                for event in events_of(record):
+                    self.found[event.topic, event.number] = event
         if not piece.rest:
             self.ended.add(lane)
         return True

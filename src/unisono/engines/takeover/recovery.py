@@ -12,7 +12,16 @@ from typing import NamedTuple
 from unisono.engines.takeover.control import VIEW
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, Keyed, LaneRecord, SealRecord
+from unisono.model.lanes import (
+    BundleRecord,
+    EpochRecord,
+    EventRecord,
+    JoinRecord,
+    Keyed,
+    LaneRecord,
+    SealRecord,
+    events_of,
+)
 
 SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
@@ -36,14 +45,16 @@ class Recovery(NamedTuple):
         return EpochRecord(self.notice.epoch, *begun, dict(before), at)
 
 
-def valid_records(records: Iterable[LaneRecord], before: int) -> Iterator[EventRecord | JoinRecord]:
+def valid_records(
+    records: Iterable[LaneRecord], before: int
+) -> Iterator[EventRecord | BundleRecord | JoinRecord]:
     """The events and joins of a lane that count, up to the first seal of epoch `before` or later."""
     return (record for _, record in valid_positions(records, before))
 
 
 def valid_positions(
     records: Iterable[LaneRecord], before: int
-) -> Iterator[tuple[int, EventRecord | JoinRecord]]:
+) -> Iterator[tuple[int, EventRecord | BundleRecord | JoinRecord]]:
     """The same, each with its position, from 1 on.
 
     A record counts if its epoch was not over when it was stored and it continues its writer's row: a copy, or
@@ -91,8 +102,10 @@ def recover(
         for record in valid_records(lanes[lane], epoch):
             if record.epoch != epoch - 1:
                 continue  # before the checkpoint
-            if isinstance(record, EventRecord):
-                event = record.event
+            if isinstance(record, JoinRecord):
+                _raise(numbers, record.reached)
+                _register(registered, record.registration)
+            for event in events_of(record):
                 _raise(numbers, event.entries)
                 own.setdefault(event.topic, set()).add(event.number)
                 id = event.publication.id
@@ -100,9 +113,6 @@ def recover(
                 if event.publication.key is not None:
                     keyed = Keyed(event.publication.key, event.epoch, event.entries)
                     keys.setdefault(event.topic, []).append(keyed)
-            else:
-                _raise(numbers, record.reached)
-                _register(registered, record.registration)
     patterns = tuple(patterns)
     held = {s: r.topics for s, r in registered.items()}
     for report in reports:

@@ -16,9 +16,16 @@ from typing import TypeAlias
 from unisono.engines.effects import Append, Effect, Read
 from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.recovery import valid_records
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
+from unisono.model.lanes import (
+    BundleRecord,
+    EpochRecord,
+    EventRecord,
+    JoinRecord,
+    LaneRecord,
+    SealRecord,
+)
 
-Written: TypeAlias = EventRecord | JoinRecord
+Written: TypeAlias = EventRecord | BundleRecord | JoinRecord
 
 PATIENCE_MAX = 8
 

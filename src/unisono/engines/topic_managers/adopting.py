@@ -18,12 +18,12 @@ from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.planner import Planner
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import LaneWriter, is_sealed
-from unisono.engines.topic_managers.hosting import Hosting
+from unisono.engines.topic_managers.bundling import Bundling
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.routing import by_topic, epoch_of, stored_events
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.frames import Message, Replan, Routed, Stamped
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
 NOTICES_MAX = 256  # epochs a subscriber may be behind
 
@@ -31,7 +31,7 @@ Lanes: TypeAlias = dict[str, tuple[tuple[LaneRecord, ...], int]]
 """What was read: the last records of each lane, and the sequence of the last one."""
 
 
-class Adopting(Hosting):
+class Adopting(Bundling):
     """The epochs of one life of one node."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Adopting(Hosting):
     # Lanes.
 
     def _appended(self, lane: str, record: LaneRecord, sequence: int | None, now: float) -> list[Effect]:
-        if isinstance(record, EventRecord | JoinRecord):
+        if isinstance(record, EventRecord | BundleRecord | JoinRecord):
             if self.writer is None or lane != self.writer.lane:
                 return []
             confirmed, effects = self.writer.answered(record, sequence, now)
@@ -230,8 +230,8 @@ class Adopting(Hosting):
         effects: list[Effect] = []
         for source, routed in (*early, *asking.items()):
             effects += self._received(source, routed, now)
-        for routed in waiting:
-            effects += self._routed(routed, now)
+        for waited in waiting:
+            effects += self._resume(waited, now)
         return effects
 
     def _truncate(self, control: Control) -> list[Effect]:

@@ -183,7 +183,7 @@ class ColocatedManagers:
                 continue  # nobody could ask for it
             reached[topic] += 1
             number = run.base[self.index[topic]] + reached[topic]
-            self.emitter.keep_later(topic, number, lambda place=place: run.stamped(place), now)  # type: ignore[misc]
+            self.emitter.keep_later(topic, number, lambda _, place=place: run.stamped(place), now)  # type: ignore[misc]
 
     def check(self) -> None:
         """Clocks never go back, every topic has a group, idle topics are wanted by nobody."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from unisono.engines.effects import Announce, Effect
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
+from unisono.model.runs import stamped_in
 
+ENTRY_BYTES = 32  # roughly, of a stamp
 SPARE = 64  # times out of date that are kept before they are thrown away
 
 
@@ -25,19 +29,31 @@ class Emitter:
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
-        self.keep_later(stamped.topic, stamped.number, lambda: stamped, now, _size(stamped))
+        self.keep_later(stamped.topic, stamped.number, lambda _: stamped, now, _size(stamped))
 
     def keep_later(
-        self, topic: str, number: int, event: Callable[[], Stamped], now: float, size: int = 0
+        self, topic: str, number: int, event: Callable[[int], Stamped], now: float, size: int = 0
     ) -> None:
         """Remember an event whose stamp is made only if somebody asks for it."""
+        if self.settings.ring_events:
+            self._ring(topic).append(number, event, size)
+            self._beat_after(topic, self.settings.heartbeat_s, now)
+
+    def keep_bundle(self, bundle: StampedBundle, now: float) -> None:
+        """Remember the events of a bundle that is being emitted."""
         if not self.settings.ring_events:
             return
+        for part in bundle.parts:
+            numbers = range(bundle.clock[part.topic] + 1, bundle.newest(part.topic) + 1)
+            size = part.size // len(numbers) + ENTRY_BYTES * len(bundle.clock)
+            self._ring(part.topic).extend(numbers, partial(stamped_in, bundle, part.topic), size)
+            self._beat_after(part.topic, self.settings.heartbeat_s, now)
+
+    def _ring(self, topic: str) -> Ring:
         ring = self.rings.get(topic)
         if ring is None:
             ring = self.rings[topic] = Ring(self.settings.ring_events, 0, self.settings.ring_bytes)
-        ring.append(number, event, size)
-        self._beat_after(topic, self.settings.heartbeat_s, now)
+        return ring
 
     def _beat_after(self, topic: str, silence: float, now: float) -> None:
         self._beats[topic] = (now + silence, silence)
@@ -53,7 +69,7 @@ class Emitter:
             return
         ring = self.rings[topic] = Ring(self.settings.ring_events, newest, self.settings.ring_bytes)
         for event in events:
-            ring.append(event.number, lambda event=event: event, _size(event))  # type: ignore[misc]
+            ring.append(event.number, lambda _, event=event: event, _size(event))  # type: ignore[misc]
         self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def forget(self, epoch: int) -> None:
@@ -107,4 +123,4 @@ class Emitter:
 
 def _size(event: Stamped) -> int:
     """Roughly how many bytes it takes."""
-    return 128 + len(event.publication.body) + 32 * len(event.entries)
+    return 128 + len(event.publication.body) + ENTRY_BYTES * len(event.entries)

@@ -28,6 +28,7 @@ from unisono.engines.topic_managers.routing import (
     without_ring,
 )
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import Bundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
     Create,
@@ -66,7 +67,7 @@ class Hosting:
         self.notices: dict[int, EpochNotice] = {}
         self.planner_of: str | None = None  # who asked us to prepare
         self.frozen_until: float | None = None
-        self.waiting: list[Routed] = []  # requests that came while frozen
+        self.waiting: list[Routed | Bundle] = []  # requests that came while frozen
         self.early: list[tuple[str, Routed]] = []  # from nodes, for an epoch that has not begun here
         self.asking: dict[str, Routed] = {}  # the newest join of each subscriber for such an epoch
         self.kept_bytes = 0  # roughly, of what waits and what is asked for
@@ -193,7 +194,7 @@ class Hosting:
         """Whether requests have to wait: an epoch is prepared."""
         return self.frozen_until is not None
 
-    def _has_room(self, kept: int, message: ToManager) -> bool:
+    def _has_room(self, kept: int, message: ToManager | Bundle) -> bool:
         """Whether one more may be kept for later; it counts from now on."""
         size = size_of(message)
         if kept >= self.settings.queue_max or self.kept_bytes + size > self.settings.queue_bytes_max:

@@ -26,6 +26,7 @@ from unisono.engines.topic_managers.keys import Keys
 from unisono.engines.topic_managers.registry import Registry
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import Bundle, Part, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
     Completed,
@@ -43,6 +44,7 @@ from unisono.model.frames import (
     Stamped,
 )
 from unisono.model.ids import EventId
+from unisono.model.runs import stamped_in
 
 PARKED_MAX = 1024  # publishers send again what comes beyond
 LIVES_MAX = 8  # lives of one publisher that are remembered
@@ -79,6 +81,7 @@ class TopicManager:
             str, dict[str, None]
         ] = {}  # client -> its publishers, those heard of last come last
         self.under_way: set[int] = set()  # numbers given out whose events have not left the last manager
+        self.bundles_under_way = 0  # the same, of bundles
         self.draining = False  # events under way end elsewhere than new ones would
         self.parked: list[Create] = []  # what waits for them
         self.emitter = Emitter(settings, plan.epoch)
@@ -93,7 +96,7 @@ class TopicManager:
         path = self.plan.path_to(self.topic, self.above)
         # Two roads that end in different lanes do not end in order: a takeover could lose the event before and
         # keep the one after it.
-        self.draining |= bool(self.under_way) and path[-1] != self.path[-1]
+        self.draining |= self.is_busy and path[-1] != self.path[-1]
         self.path = path
         for x in self.below:
             self.lower.setdefault(x, numbers.get(x, 0))
@@ -108,7 +111,7 @@ class TopicManager:
             case Received(_, Join() as join):
                 return self._join(join)
             case Received(_, Done(event)) if event.topic == self.topic and event.topic in event.entries:
-                return self._finish(event) + self._unpark(now)
+                return self._finish(event) + self.unpark(now)
             case Received(_, Nack() as nack):
                 return [Send(nack.subscriber, self.emitter.repair(nack))]
             case Tick():
@@ -138,7 +141,7 @@ class TopicManager:
                 self.parked.append(create)
             return []
         if not seen.admit(publication.n):
-            known = seen.answer(publication.n)
+            known = seen.answer(publication.n, self.topic)
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
         if publication.key is not None and not self.keys.begin(publication.key):
             return self._repeat(publication.id, publication.key, seen)
@@ -150,7 +153,7 @@ class TopicManager:
     def _last_word(self, publication: Publication, seen: Seen) -> list[Effect]:
         """What has its place keeps it; everything else will never have one."""
         id = publication.id
-        if (known := seen.answer(id.n)) is not None:
+        if (known := seen.answer(id.n, self.topic)) is not None:
             return [Send(id.publisher, self._answer(known))]
         if seen.knows(id.n):
             return []  # it was answered, and heard
@@ -168,9 +171,9 @@ class TopicManager:
         seen.finish(answer)
         return [Send(id.publisher, answer)]
 
-    def _unpark(self, now: float) -> list[Effect]:
+    def unpark(self, now: float) -> list[Effect]:
         """Number what has waited, once everything before it has left."""
-        if not self.draining or self.under_way:
+        if not self.draining or self.is_busy:
             return []
         self.draining = False
         parked, self.parked = self.parked, []
@@ -249,6 +252,53 @@ class TopicManager:
             if seen is not None:
                 seen.finish(answer)
             effects.append(Send(id.publisher, answer))
+        return effects
+
+    # Many events at once, where nothing is between two managers.
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether events have numbers and have not left."""
+        return bool(self.under_way or self.bundles_under_way)
+
+    def seen_before(self, bundle: Bundle, part: Part) -> bool | None:
+        """Whether any of these events was numbered, or has a key that was given; None: they cannot be yet."""
+        seen = self._seen_of(bundle.publisher, bundle.incarnation)
+        if seen is None or self.is_closed or self.draining or self.parked:
+            return True
+        seen.forget_below(bundle.acknowledged)
+        if part.after and not seen.knows(part.after):
+            return None  # its publisher will send both again, in order
+        keys = [key for _, key in part.keys]
+        return (
+            not seen.is_fresh(part.ns[0])
+            or len(set(keys)) < len(keys)
+            or any(key in self.keys.places or key in self.keys.under_way for key in keys)
+        )
+
+    def number_all(self, bundle: Bundle, part: Part) -> None:
+        """Number events that were not seen before, in their order."""
+        self.seen[bundle.publisher, bundle.incarnation].admit_many(part.ns)
+        for _, key in part.keys:
+            self.keys.begin(key)
+        self.number += len(part.ns)
+        self.bundles_under_way += 1
+
+    def hear_of(self, topic: str, number: int) -> None:
+        """A topic that shares subscribers with this one is so far."""
+        if topic in self.lower:
+            self.lower[topic] = number
+
+    def finish_all(self, bundle: StampedBundle, part: Part) -> list[Effect]:
+        """They have left."""
+        self.bundles_under_way -= 1
+        seen = self.seen.get((bundle.publisher, bundle.incarnation))
+        if seen is not None:
+            seen.finish_many(part.ns, bundle)
+        effects: list[Effect] = []
+        for place, key in part.keys:
+            event = stamped_in(bundle, self.topic, bundle.clock[self.topic] + 1 + place)
+            effects += self._answer_waiting(key, event)
         return effects
 
     def _join(self, join: Join) -> list[Effect]:
@@ -334,7 +384,7 @@ class TopicManager:
         """Equal exactly when two managers would behave alike from now on."""
         return (
             self.number,
-            len(self.under_way),
+            (len(self.under_way), self.bundles_under_way),
             (self.draining, tuple(create.publication.id for create in self.parked)),
             self.registry.state(),
             tuple(sorted(self.lower.items())),

@@ -24,6 +24,7 @@ from unisono.engines.topic_managers.addresses import topic_of
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.recalling import Recalling, Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import LeaseError, QuotaError
 from unisono.model.frames import (
     Heartbeat,
@@ -98,7 +99,7 @@ class Member:
                 effects = self._controlled(control, now)
             case Received(_, Recalled() as answer):
                 effects = self._recalled(answer, now)
-            case Notified((Stamped() | Heartbeat()) as note) if self.recalling is not None:
+            case Notified((Stamped() | StampedBundle() | Heartbeat()) as note) if self.recalling is not None:
                 self.recalling.note(note)
                 effects = []
             case Received(source, Repair(topic, _, _, _, epochs)) if self.recalling is not None:

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from unisono.engines.effects import Admit, Effect, Fail
-from unisono.engines.inputs import Input, Notified
+from unisono.engines.effects import Admit, Effect, Fail, Reject
+from unisono.engines.inputs import Input, Notified, Tick
 from unisono.engines.takeover.patterns import is_match, matching
+from unisono.engines.topic_managers.assembly import Assembly
 from unisono.engines.topic_managers.epochs import Epochs
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
-from unisono.model.errors import LeaseError
-from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
+from unisono.model.bundles import StampedBundle
+from unisono.model.errors import FrameError, LeaseError
+from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Run, Stamped
+from unisono.model.runs import run_of
 
 EPOCH, JOIN = (
     "the next epoch",
@@ -33,6 +36,7 @@ class MovingSubscriber(Subscriber):
     def __init__(self, name: str, settings: SubscriberSettings) -> None:
         super().__init__(name, {}, settings)
         self.epochs = Epochs(self.epoch)
+        self.assembly = Assembly()
         self.joining: dict[str, list[Stamped]] = {}  # topics being joined, and what came of them meanwhile
         self.patterns: dict[str, int] = {}  # those that count, and from which epoch on
         self.hoped: frozenset[str] = frozenset()  # those that do not count yet
@@ -48,14 +52,20 @@ class MovingSubscriber(Subscriber):
         if self.failed:
             return []
         self.now = now
-        if isinstance(input, Notified) and isinstance(input.notification, EpochNotice):
+        notification = input.notification if isinstance(input, Notified) else None
+        if isinstance(notification, StampedBundle):
             self._out = []
-            self._learn_epoch(input.notification)
+            self._take_piece(notification, now)
+            return self._settle()
+        before = [] if isinstance(input, Tick) else self._break_up(now)
+        self._out = []
+        if isinstance(notification, EpochNotice):
+            self._learn_epoch(notification)
         else:
-            if isinstance(input, Notified) and isinstance(input.notification, Heartbeat):
-                self._hear_of(input.notification.epoch, input.notification.topic, now)
+            if isinstance(notification, Heartbeat):
+                self._hear_of(notification.epoch, notification.topic, now)
             super().handle(input, now)
-        return self._settle()
+        return before + self._settle()
 
     def begin_join(self, topics: Iterable[str]) -> None:
         """Events of these topics wait until it is known from where on they are owed."""
@@ -154,6 +164,47 @@ class MovingSubscriber(Subscriber):
             self.admit(topic, floor)
 
     # Arrivals.
+
+    def _take_piece(self, piece: StampedBundle, now: float) -> None:
+        """Part of a bundle: the rest of what concerns us is on its way, or lost."""
+        if not piece.is_sound:
+            self._out.append(Reject(FrameError("a bundle that is none")))
+            return
+        for late in self.assembly.earlier(piece):
+            self._take_one_by_one(run_of(*late), now)
+        if (whole := self.assembly.add(piece, self._is_ours)) is not None:
+            self._take_run(run_of(*whole), now)
+
+    def _is_ours(self, topic: str) -> bool:
+        """Whether events of a topic are for us, now or soon."""
+        if topic in self.clock or topic in self.joining:
+            return True
+        return bool(self.patterns or self.hoped) and is_match((*self.patterns, *self.hoped), topic)
+
+    def _break_up(self, now: float) -> list[Effect]:
+        """Do not wait for the rest of bundles: something else has come, so it may be lost."""
+        if not self.assembly:
+            return []
+        self._out = []
+        for late in self.assembly.give_up():
+            self._take_one_by_one(run_of(*late), now)
+        return self._out
+
+    def _take_run(self, run: Run, now: float) -> None:
+        """Many events at once: as they are if nothing is in their way."""
+        is_plain = run.epoch == self.epoch and not self.joining
+        if is_plain and (self.patterns or self.hoped):
+            is_plain = all(topic in self.clock for topic in run.counts if self._is_ours(topic))
+        if is_plain and self._continues(run):
+            super()._take_run(run, now)
+        else:
+            self._take_one_by_one(run, now)
+
+    def _take_one_by_one(self, run: Run, now: float) -> None:
+        for place in range(len(run.publications)):
+            if self.failed:
+                break
+            self._take(run.stamped(place), now)
 
     def _take(self, event: Stamped, now: float) -> None:
         early = self.joining.get(event.topic)
@@ -310,6 +361,7 @@ class MovingSubscriber(Subscriber):
         twin = super().copy()
         assert isinstance(twin, MovingSubscriber)
         twin.epochs = self.epochs.copy()
+        twin.assembly = self.assembly.copy()
         twin.joining = {topic: list(events) for topic, events in self.joining.items()}
         twin.strays = {topic: list(events) for topic, events in self.strays.items()}
         twin.patterns = dict(self.patterns)
@@ -320,4 +372,12 @@ class MovingSubscriber(Subscriber):
         joining = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.joining.items()))
         strays = tuple((topic, tuple(map(str, events))) for topic, events in sorted(self.strays.items()))
         patterns = (tuple(sorted(self.patterns.items())), tuple(sorted(self.hoped)), self.gate, self.admitted)
-        return (super().state(), self.epoch, self.epochs.state(), joining, strays, patterns)
+        return (
+            super().state(),
+            self.epoch,
+            self.epochs.state(),
+            self.assembly.state(),
+            joining,
+            strays,
+            patterns,
+        )

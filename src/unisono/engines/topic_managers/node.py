@@ -25,6 +25,7 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.adopting import Adopting
 from unisono.engines.topic_managers.routing import is_sound, size_of
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import Bundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Message, Prepare, Prepared, Recall, Refused, Replan, Report, Routed
 from unisono.model.places import Claim, Clear, Save, Survey
@@ -84,6 +85,8 @@ class ManagerNode(Adopting):
         match message:
             case Routed():
                 return self._received(source, message, now)
+            case Bundle():
+                return self._bundle(source, message, now)
             case Replan() | Prepare() | Prepared() | Report() if control is None:
                 return []  # meant for an earlier life; whoever still wants it will ask again
             case Report():
@@ -148,7 +151,7 @@ class ManagerNode(Adopting):
     def _prepared_if_done(self) -> list[Effect]:
         if self.planner_of is None or self.writer is None or self.writer.unconfirmed:
             return []
-        if any(manager.under_way for manager in self.managers.values()):
+        if any(manager.is_busy for manager in self.managers.values()):
             return []
         planner, self.planner_of = self.planner_of, None
         return [Send(planner, Prepared(self.epoch + 1, self.name))]
@@ -157,10 +160,10 @@ class ManagerNode(Adopting):
         """The epoch did not come: go on."""
         self.frozen_until = self.planner_of = None
         waiting, self.waiting = self.waiting, []
-        self.kept_bytes -= sum(size_of(routed.message) for routed in waiting)
+        self.kept_bytes -= sum(size_of(w if isinstance(w, Bundle) else w.message) for w in waiting)
         effects: list[Effect] = []
-        for routed in waiting:
-            effects += self._routed(routed, now)
+        for waited in waiting:
+            effects += self._resume(waited, now)
         return effects
 
     def _report(self, source: str, report: Report, now: float) -> list[Effect]:

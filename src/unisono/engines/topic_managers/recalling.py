@@ -14,6 +14,7 @@ import msgspec
 
 from unisono.engines.effects import Admit, Deliver, Effect, Fail, Lose, Send
 from unisono.engines.takeover.control import Control
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import ConfigError, GapError
 from unisono.model.frames import Entries, Heartbeat, Recall, Recalled, Stamped
 
@@ -77,13 +78,18 @@ class Recalling:
         """Ask later: the application has enough to do."""
         self.ask_at = now + self.again_s / 8
 
-    def note(self, notification: Stamped | Heartbeat) -> None:
+    def note(self, notification: Stamped | StampedBundle | Heartbeat) -> None:
         """Something happens in the present."""
         match notification:
             case Stamped(_, epoch, entries):
-                topic, number = notification.topic, entries.get(notification.topic, 0)
+                self._note(notification.topic, epoch, entries.get(notification.topic, 0))
+            case StampedBundle(epoch) if notification.is_sound:
+                for part in notification.parts:
+                    self._note(part.topic, epoch, notification.newest(part.topic))
             case Heartbeat(topic, epoch, number):
-                pass
+                self._note(topic, epoch, number)
+
+    def _note(self, topic: str, epoch: int, number: int) -> None:
         if topic not in self._noted or self._noted[topic].newest < number:
             self._noted[topic] = Heartbeat(topic, epoch, number)
 

@@ -10,7 +10,7 @@ from unisono.model.frames import Stamped
 
 
 class _Kept(NamedTuple):
-    event: Callable[[], Stamped]
+    event: Callable[[int], Stamped]  # by number
     size: int
 
 
@@ -30,12 +30,22 @@ class Ring:
         self.gone_to = gone_to  # everything up to here that is not here is gone
         self._events: OrderedDict[int, _Kept] = OrderedDict()
 
-    def append(self, number: int, event: Callable[[], Stamped], size: int = 0) -> None:
+    def append(self, number: int, event: Callable[[int], Stamped], size: int = 0) -> None:
         """Keep the event with this number, which takes so many bytes; the newest is always kept."""
         self.newest = max(self.newest, number)
         before = self._events.get(number)
         self._bytes += size - (0 if before is None else before.size)
         self._events[number] = _Kept(event, size)
+        self._make_room()
+
+    def extend(self, numbers: range, event: Callable[[int], Stamped], size: int) -> None:
+        """Keep the events with these numbers, none of which was here; each takes so many bytes."""
+        self.newest = max(self.newest, numbers[-1])
+        self._bytes += size * len(numbers)
+        self._events.update(dict.fromkeys(numbers, _Kept(event, size)))
+        self._make_room()
+
+    def _make_room(self) -> None:
         while len(self._events) > self.limit or (
             self.bytes_max and self._bytes > self.bytes_max and len(self._events) > 1
         ):
@@ -57,7 +67,7 @@ class Ring:
                 size += kept.size
                 if found and bytes_max and size > bytes_max:
                     break
-                found.append(kept.event())
+                found.append(kept.event(number))
             elif 0 < number <= self.gone_to:
                 gone.append(number)
         return tuple(found), tuple(gone)
@@ -74,6 +84,6 @@ class Ring:
         kept = tuple(
             (number, stamped.publication.id, tuple(sorted(stamped.entries.items())))
             for number, kept in self._events.items()
-            for stamped in (kept.event(),)
+            for stamped in (kept.event(number),)
         )
         return (self.newest, self.gone_to, kept)

@@ -8,8 +8,9 @@ from typing import TypeAlias
 from unisono.engines.takeover.recovery import valid_records
 from unisono.engines.takeover.requests import WEIGHT_MAX
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import Bundle
 from unisono.model.frames import Create, Done, Fill, Join, Nack, Registration, Sequenced, Stamped
-from unisono.model.lanes import EpochRecord, EventRecord, LaneRecord
+from unisono.model.lanes import EpochRecord, LaneRecord, events_of
 
 ToManager: TypeAlias = Create | Fill | Done | Join | Nack
 
@@ -19,8 +20,8 @@ def stored_events(lanes: Iterable[Sequence[LaneRecord]], before: int) -> dict[st
     events: dict[str, dict[int, Stamped]] = {}
     for records in lanes:
         for record in valid_records(records, before):
-            if isinstance(record, EventRecord):
-                events.setdefault(record.event.topic, {})[record.event.number] = record.event
+            for event in events_of(record):
+                events.setdefault(event.topic, {})[event.number] = event
     return {topic: [found[number] for number in sorted(found)] for topic, found in events.items()}
 
 
@@ -67,9 +68,11 @@ def epoch_of(message: ToManager) -> int | None:
     return None
 
 
-def size_of(message: ToManager) -> int:
+def size_of(message: ToManager | Bundle) -> int:
     """Roughly how many bytes a message takes."""
     match message:
+        case Bundle():
+            return 256 + message.size
         case Create(publication) | Fill(publication):
             return 256 + len(publication.body)
         case Join(registration):

@@ -131,6 +131,7 @@ class Subscriber:
                     self.clock[topic] += count
                     self.reached[topic] += count
                     self.passed[topic].floor += count
+                    self._close_if_whole(topic)
             self._out.append(DeliverRun(run, None if counts.keys() <= mine else run.places(mine)))
         else:
             for place in run.places(self.topics):
@@ -307,10 +308,14 @@ class Subscriber:
         given_up = passed.add(number)
         if given_up:
             self._give_up(topic, given_up)
-        if self.settings.repair and passed.floor >= self.missing.known.get(topic, 0):
-            self.missing.closed(topic)
+        self._close_if_whole(topic)
         while self.reached[topic] + 1 in passed:  # numbers already dealt with leave no gap
             self.reached[topic] += 1
+
+    def _close_if_whole(self, topic: str) -> None:
+        """Ask for nothing of a topic of which nothing is missing."""
+        if self.settings.repair and self.passed[topic].floor >= self.missing.known.get(topic, 0):
+            self.missing.closed(topic)
 
     def _give_up(self, topic: str, numbers: tuple[int, ...]) -> None:
         """The window is full: what is held of these numbers goes now, the rest counts as lost."""

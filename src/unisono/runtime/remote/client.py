@@ -144,7 +144,7 @@ class Client:
                 f"no unisono node answers within {self._patience_s:g} s; start one with `unisono node`, "
                 "or everything with `unisono up`"
             ) from None
-        self._publisher = Publisher(causal=self._causal)
+        self._publisher = Publisher(causal=self._causal, bundles=False)
         self._voice = self.host(self.name, self._publisher, self._carry_out)
 
     def _trouble(self, error: UnisonoError) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from unisono.model.bundles import Bundle
 from unisono.model.frames import Create, Join, Message, Nack, Publication, Recall, Replan, Report, Routed
 from unisono.model.places import Claim, Clear, Save, Survey
 from unisono.runtime.remote.wire import RERANK
@@ -45,6 +46,10 @@ class Door:
                     if not message.alive
                     else f"'{source}' is a client, and wants to be counted as a node"
                 )
+            case Bundle():
+                if message.size > self._event_bytes_max:
+                    return f"a bundle of '{source}' is over the limit of {self._event_bytes_max} bytes"
+                return None
             case Routed(_, Create(publication)):
                 if _size(publication) > self._event_bytes_max:
                     return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"

@@ -20,6 +20,7 @@ import msgspec
 from unisono.engines.contract import Engine
 from unisono.engines.effects import (
     Acknowledge,
+    AcknowledgeRun,
     Admit,
     Announce,
     Append,
@@ -48,8 +49,10 @@ from unisono.engines.takeover.patterns import is_match
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.history import Kind
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Done, EpochNotice, Heartbeat, Message, Routed, Sequenced, Stamped
 from unisono.model.ids import EventId
+from unisono.model.runs import run_of
 from unisono.sim.explore.moving import MovingScenario, lacking
 from unisono.sim.explore.moving_harm import do_harm, offered
 from unisono.sim.explore.scenario import publications
@@ -60,10 +63,10 @@ from unisono.sim.explore.story import Broken, Entry, Log, published, told
 SETTLE_STEPS_MAX = 3000
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
-_Letter = tuple[bytes, Message | Stamped | Heartbeat | EpochNotice]
+_Letter = tuple[bytes, Message | Stamped | StampedBundle | Heartbeat | EpochNotice]
 
 
-def _letter(thing: Message | Stamped | Heartbeat | EpochNotice) -> _Letter:
+def _letter(thing: Message | Stamped | StampedBundle | Heartbeat | EpochNotice) -> _Letter:
     return (type(thing).__name__.encode() + _ENCODER.encode(thing), thing)
 
 
@@ -337,9 +340,11 @@ class MovingWorld:
             case Send(to, message):
                 if to in self.engines:
                     self.links[address, to] = (*self.links.get((address, to), ()), _letter(message))
-            case Announce(topics, Stamped() | Heartbeat() | EpochNotice() as notification):
+            case Announce(topics, Stamped() | StampedBundle() | Heartbeat() | EpochNotice() as notification):
                 letter = _letter(notification)
-                if isinstance(notification, Stamped):
+                if isinstance(notification, StampedBundle):
+                    self.announced |= {_letter(e)[0]: e for e in run_of(notification).events()}
+                elif isinstance(notification, Stamped):
                     self.announced[letter[0]] = notification
                 for name, bag in self.bags.items():
                     if any(is_match(self.listening[name], topic) for topic in topics):
@@ -356,6 +361,8 @@ class MovingWorld:
                 self.repeated |= {(id, topic, entries[topic])}
             case Acknowledge(sequenced):
                 self.acknowledged |= {sequenced.id}
+            case AcknowledgeRun():
+                self.acknowledged |= {sequenced.id for sequenced in effect.answers}
             case Listen(topics):
                 self.listening[address] |= set(topics)
             case Ignore(topics):

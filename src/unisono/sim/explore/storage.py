@@ -16,7 +16,7 @@ from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.recovery import valid_records
 from unisono.model.frames import Stamped
-from unisono.model.lanes import EventRecord, LaneRecord
+from unisono.model.lanes import LaneRecord, events_of
 from unisono.sim.moving.storage import read_back
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
@@ -93,10 +93,10 @@ class Storage:
     def events(self) -> list[Stamped]:
         """The events that are stored and count, lane by lane."""
         return [
-            record.event
+            event
             for _, records in sorted(self.lanes.items())
             for record in valid_records((r for _, r in records), _NEVER)
-            if isinstance(record, EventRecord)
+            for event in events_of(record)
         ]
 
     # Requests.

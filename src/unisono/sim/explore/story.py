@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from unisono.engines.contract import Engine
-from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
+from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject
 from unisono.engines.sequencing_atoms.receiver import Receiver
 from unisono.engines.topic_managers.moving import EPOCH, JOIN
 from unisono.engines.topic_managers.subscriber import Subscriber
@@ -67,6 +67,8 @@ def told(effects: Iterable[Effect]) -> Log:
         match effect:
             case Deliver(events, in_order):
                 log += [_entry(Kind.DELIVERED, event, in_order) for event in events]
+            case DeliverRun():
+                log += [_entry(Kind.DELIVERED, event) for event in effect.events]
             case Drop(event, reason):
                 log.append(_entry(Kind.DROPPED, event, reason=reason))
             case Lose(topic, numbers):

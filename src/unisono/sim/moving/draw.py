@@ -75,7 +75,7 @@ def _draw_closed(seed: int) -> MovingWorld:
         owners=tuple(random.choice(owning) for _ in topics),
         publishers=tuple(publishers),
         members=members,
-        script=_Script(random, topics, nodes, publishers, [m.name for m in members]).draw(),
+        script=_Script(random, topics, nodes, publishers, [m.name for m in members], threshold).draw(),
         threshold=threshold,
         causal=threshold == 1 and random.random() < 0.7,
         ranking=random.random() < 0.5,
@@ -152,8 +152,11 @@ class _Script:
         nodes: tuple[str, ...],
         publishers: list[str],
         members: list[str],
+        threshold: int,
     ) -> None:
         self.random = random
+        # Causal publishers, which need threshold 1, send one topic at a time: bundles are for the others.
+        self.bursts = (1, 1, 2, 2) if threshold == 1 else (1, 1, 2, 2, 4, 8)
         self.topics, self.nodes = topics, nodes
         self.publishers, self.members = publishers, members
         self.happenings: list[Happening] = []
@@ -172,7 +175,7 @@ class _Script:
         if random.random() < 0.25:
             by, node = random.sample(self.nodes, 2)
             self.happenings.append(Suspicion(self._at(), by, node))
-        if random.random() < 0.3:
+        if random.random() < 0.4:
             rank = tuple(random.sample(self.topics, len(self.topics)))
             self.happenings.append(Rerank(self._at(), rank))
         return tuple(sorted(self.happenings, key=lambda happening: happening.at))
@@ -188,7 +191,7 @@ class _Script:
         # Some topics are busier than others, so that the rank is worth changing.
         weights = [random.choice((1, 1, 6)) for _ in self.topics]
         for _ in range(random.randint(4, 24)):
-            topics = random.choices(self.topics, weights, k=random.randint(1, 2))
+            topics = random.choices(self.topics, weights, k=random.choice(self.bursts))
             self.happenings.append(Burst(self._at(), random.choice(self.publishers), tuple(topics)))
 
     def _churn(self) -> None:

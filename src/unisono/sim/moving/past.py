@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from unisono.engines.takeover.recovery import valid_positions
-from unisono.model.lanes import EpochRecord, EventRecord
+from unisono.model.lanes import EpochRecord, events_of
 from unisono.sim.moving.storage import FOR_EVER, Storage
 
 
@@ -26,7 +26,8 @@ def unreadable(storage: Storage) -> Iterator[str]:
         past[epoch] = begins
     for lane, records in storage.lanes.items():
         for sequence, record in valid_positions(records, FOR_EVER):
-            if not isinstance(record, EventRecord) or record.epoch not in past:
+            if record.epoch not in past:
                 continue
             if sequence <= max(storage.cut.get(lane, 0), past[record.epoch].get(lane, FOR_EVER) - 1):
-                yield f"{record.event.publication.id} of epoch {record.epoch} is to be kept, and cannot be found"
+                for event in events_of(record):
+                    yield f"{event.publication.id} of epoch {record.epoch} is to be kept, and cannot be found"

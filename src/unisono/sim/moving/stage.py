@@ -11,6 +11,7 @@ from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.engines.takeover.control import Control
 from unisono.model.errors import GapError, LeaseError, QuotaError, UnisonoError
 from unisono.model.frames import Entries, Notification, Packet, Sequenced, Stamped
+from unisono.model.lanes import BundleRecord
 from unisono.sim.kernel import Kernel
 from unisono.sim.moving.cluster import Cluster
 from unisono.sim.moving.occurrences import (
@@ -122,6 +123,13 @@ class Stage:
             case fx.Deliver(events, in_order):
                 for event in events:
                     self._deliver(host, event, in_order)
+            case fx.DeliverRun():
+                self.facts["delivered runs"] += 1
+                for event in effect.events:
+                    self._deliver(host, event, True)
+            case fx.AcknowledgeRun():
+                for sequenced in effect.answers:
+                    self.acknowledged.setdefault(str(sequenced.id), sequenced)
             case fx.Acknowledge(sequenced):
                 self.acknowledged[str(sequenced.id)] = sequenced
                 self.facts["repeated keys"] += sequenced.repeated
@@ -229,6 +237,8 @@ class Stage:
         if sender in self.doomed or self._is_late(sender, request):
             return
         before = self.storage.control
+        if isinstance(request, fx.Append) and isinstance(request.record, BundleRecord):
+            self.facts["stored bundles"] += 1
         answer = self.storage.carry_out(request)
         if answer is None:
             self.facts["truncations"] += 1

@@ -10,7 +10,7 @@ from unisono.engines.inputs import Appended, Controlled, ReadBack
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.recovery import valid_records
 from unisono.model.frames import Stamped
-from unisono.model.lanes import EventRecord, LaneRecord
+from unisono.model.lanes import LaneRecord, events_of
 from unisono.sim.moving.world import StorageConditions
 
 FOR_EVER = 1 << 60
@@ -55,10 +55,10 @@ class Storage:
     def events(self) -> list[Stamped]:
         """Every event that counts, lane by lane."""
         return [
-            record.event
+            event
             for lane in sorted(self.lanes)
             for record in valid_records(self.lanes[lane], FOR_EVER)
-            if isinstance(record, EventRecord)
+            for event in events_of(record)
         ]
 
 

@@ -48,6 +48,8 @@ HAPPENED = (
     "named gaps",
     "late appends",
     "doubled appends",
+    "stored bundles",
+    "delivered runs",
 )
 
 

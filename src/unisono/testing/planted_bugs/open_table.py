@@ -20,7 +20,7 @@ NEW = frozenset({"new.*"})
 NEW_TOPIC = moving(
     "T1:N1", "a:T1 n:new.1", observers={"o": "T1 new.1"}, members={"s": "T1"}, spare=("N2",)
 ).but(patterns={"o": NEW, "s": NEW})
-NEW_TOPIC_TWICE = moving("T1:N1", "n:new.1:p m:new.1:p", members={"s": ""}).but(patterns={"s": NEW})
+NEW_TOPIC_TWICE = moving("T1:N1", "n:new.1:p m:new.1:q", members={"s": ""}).but(patterns={"s": NEW})
 NEW_TOPIC_SILENT = NEW_TOPIC_TWICE.but(subscribers=NEVER_ASKS, managers=NO_RINGS)
 NEW_TOPIC_CRASH = moving("T1:N1", "n:new.1", members={"s": ""}, spare=("N2",)).but(
     patterns={"s": NEW}, harm=Harm(crashes=1, mortal=("N1",))

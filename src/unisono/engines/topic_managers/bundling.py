@@ -1,0 +1,141 @@
+"""Many events at once: a bundle is numbered, stored and announced as one, where its managers live together.
+
+Where all topics that share subscribers with those of a bundle are on one node, nothing is ever between two managers,
+and what each knows of a lower-ranked topic is that topic's newest number. So the stamps of a whole bundle follow from
+one clock and the order of its events: the same stamps that its events would get one by one (a test compares them).
+Whatever is not as plain as that is taken apart, and goes the way of single events.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from unisono.engines.effects import Announce, Effect, Reject, Send
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.writer import Written
+from unisono.engines.topic_managers.hosting import STAMP_WORD, Hosting
+from unisono.engines.topic_managers.manager import TopicManager
+from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
+from unisono.model.errors import FrameError
+from unisono.model.frames import Create, Routed
+from unisono.model.lanes import BundleRecord
+from unisono.model.runs import creates_of
+
+Neighbours: TypeAlias = tuple[frozenset[str], tuple[str, ...]]
+
+
+class Bundling(Hosting):
+    """A node's managers, for bundles."""
+
+    def __init__(self, name: str, settings: NodeSettings, managers: ManagerSettings) -> None:
+        super().__init__(name, settings, managers)
+        self._plain: dict[
+            str, tuple[Neighbours, bool]
+        ] = {}  # topic -> its group and path, and whether they are all here
+
+    def _bundle(self, source: str, bundle: Bundle, now: float) -> list[Effect]:
+        """A publisher wants many events numbered."""
+        if bundle.publisher != source and not self.is_peer(source):
+            return [Reject(FrameError(f"'{source}' speaks for '{bundle.publisher}'"))]
+        if not bundle.is_sound:
+            return [Reject(FrameError(f"a bundle of '{source}' that is none"))]
+        return self._take_bundle(bundle, now)
+
+    def _take_bundle(self, bundle: Bundle, now: float) -> list[Effect]:
+        if self.waits:
+            if self._has_room(len(self.waiting), bundle):  # whoever asks will ask again
+                self.waiting.append(bundle)
+            return []
+        if self.writer is None or self.writer.state == "stopped":
+            return []
+        if not self._is_plain(bundle):
+            return self._one_by_one(bundle, now)
+        before = [self.managers[part.topic].seen_before(bundle, part) for part in bundle.parts]
+        if None in before:
+            return []
+        if any(before):
+            return self._one_by_one(bundle, now)
+        return self._sequence(bundle, now)
+
+    def _resume(self, waited: Routed | Bundle, now: float) -> list[Effect]:
+        """Take what has waited."""
+        return self._take_bundle(waited, now) if isinstance(waited, Bundle) else self._routed(waited, now)
+
+    def _one_by_one(self, bundle: Bundle, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for publication, after in creates_of(bundle):
+            create = Create(publication, bundle.acknowledged, after)
+            effects += self._received(bundle.publisher, Routed(publication.topic, create), now)
+        return effects
+
+    def _is_plain(self, bundle: Bundle) -> bool:
+        """Whether everything that its stamps depend on is here, and the record of it will fit."""
+        managers = [self.managers.get(part.topic) for part in bundle.parts]
+        stamps = 0
+        for manager in managers:
+            if manager is None or manager.settings.stamps != "full" or not self._is_whole(manager):
+                return False
+            stamps += len(manager.group)
+        limit = self.settings.event_bytes_max
+        if not limit:
+            return True
+        names = {x for manager in managers if manager is not None for x in manager.group}
+        words = sum(len(x.encode()) + STAMP_WORD for x in names) + STAMP_WORD * stamps
+        return bundle.size + words <= limit
+
+    def _is_whole(self, manager: TopicManager) -> bool:
+        """Whether every manager that shares subscribers with this one, or is on its way, is here."""
+        neighbours = (manager.group, manager.path)
+        known = self._plain.get(manager.topic)
+        if known is None or known[0] != neighbours:
+            here = all(x in self.managers for x in (*manager.group, *manager.path))
+            known = self._plain[manager.topic] = (neighbours, here)
+        return known[1]
+
+    def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
+        """Number all of it, and store it."""
+        groups = [(part, self.managers[part.topic].group) for part in bundle.parts]
+        names = sorted({x for _, group in groups for x in group})
+        clock = {x: self.managers[x].number for x in names}
+        for part, group in groups:
+            manager = self.managers[part.topic]
+            manager.number_all(bundle, part)
+            for x in group:
+                self.managers[x].hear_of(part.topic, manager.number)
+        places = {x: i for i, x in enumerate(names)}
+        alike = all(len(group) == len(names) for _, group in groups)
+        stamped = StampedBundle(
+            self.epoch,
+            self.name,
+            0 if self.writer is None else self.writer.made + 1,
+            clock,
+            () if alike else tuple(tuple(sorted(places[x] for x in group)) for _, group in groups),
+            tuple(part.topic for part in bundle.parts),
+            bundle.order,
+            bundle.publisher,
+            bundle.incarnation,
+            bundle.parts,
+        )
+        answer = SequencedBundle(bundle.incarnation, bundle.serial, self.epoch, clock, stamped.groups)
+        then: list[Effect] = [Announce((piece.parts[0].topic,), piece) for piece in stamped.pieces()]
+        then.append(Send(bundle.publisher, answer))
+        return self._store(lambda index: BundleRecord(self.epoch, index, stamped), then, now)
+
+    def _stored(self, records: list[Written], now: float) -> list[Effect]:
+        """Records are safe; the events of bundles have left their managers."""
+        effects: list[Effect] = []
+        for record in records:
+            effects += super()._stored([record], now)
+            if isinstance(record, BundleRecord):
+                self.emitter.keep_bundle(record.bundle, now)
+                for part in record.bundle.parts:
+                    manager = self.managers.get(part.topic)
+                    if manager is not None:
+                        effects += manager.finish_all(record.bundle, part)
+                        effects += self._carry_on(manager.unpark(now), now)
+        return effects
+
+    def _retire(self, now: float) -> None:
+        super()._retire(now)
+        self._plain = {}

@@ -1,0 +1,144 @@
+"""Bundles as runs of events, and events as bundles."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
+from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
+
+MEMO_MAX = 32  # bundles that subscriptions of one process share once they are opened
+
+
+class BundleRun(Run):
+    """The events of some parts of a bundle, as a run; their stamps count those of the other parts too."""
+
+    __slots__ = ("_order", "_present")
+
+    def __init__(
+        self, bundle: StampedBundle, parts: Iterable[Part], publications: list[Publication], present: bytes
+    ) -> None:
+        super().__init__(
+            bundle.epoch,
+            {topic: i for i, topic in enumerate(bundle.clock)},
+            list(bundle.clock.values()),
+            group_names(bundle.clock, bundle.groups, bundle.topics),
+            publications,
+            {part.topic: len(part.ns) for part in parts},
+        )
+        self._order = [bundle.topics[i] for i in bundle.order]
+        self._present = present  # for each event of the bundle, whether it is here
+
+    def entries(self, place: int) -> Entries:
+        """The stamp of the event at this place."""
+        if self._entries is None:
+            clock = dict(zip(self.index, self.base, strict=True))
+            self._entries = []
+            for topic, is_here in zip(self._order, self._present, strict=True):
+                clock[topic] += 1
+                if is_here:
+                    self._entries.append({x: clock[x] for x in self.groups[topic]})
+        return self._entries[place]
+
+    def events(self) -> list[Stamped]:
+        """All of them, each with a stamp of its own."""
+        return [self.stamped(place) for place in range(len(self.publications))]
+
+
+def publications_of(publisher: str, incarnation: int, part: Part) -> list[Publication]:
+    """The events of a part."""
+    topic, keys, headers = part.topic, dict(part.keys), dict(part.headers)
+    columns = zip(part.ns, part.bodies, part.contents, part.times, part.nths, strict=True)
+    if not keys and not headers:
+        return [
+            Publication(publisher, incarnation, n, topic, body, content, at, nth)
+            for n, body, content, at, nth in columns
+        ]
+    return [
+        Publication(publisher, incarnation, n, topic, body, content, at, nth, keys.get(i), headers.get(i))
+        for i, (n, body, content, at, nth) in enumerate(columns)
+    ]
+
+
+def run_of(*pieces: StampedBundle) -> BundleRun:
+    """Pieces of one bundle as a run, in their order; subscriptions that were told the same share it."""
+    name = tuple(map(id, pieces))
+    if (known := _memo.get(name)) is not None:
+        return known[0]
+    bundle = pieces[0]
+    parts = [part for piece in pieces for part in piece.parts]
+    streams = {
+        part.topic: iter(publications_of(bundle.publisher, bundle.incarnation, part)) for part in parts
+    }
+    by_index = [streams.get(topic) for topic in bundle.topics]
+    publications = [next(stream) for i in bundle.order if (stream := by_index[i]) is not None]
+    present = bytes(bundle.order).translate(
+        bytes([stream is not None for stream in by_index]).ljust(256, b"\0")
+    )
+    run = BundleRun(bundle, parts, publications, present)
+    _memo[name] = (run, pieces)  # the pieces too: while they live, nobody else has their ids
+    if len(_memo) > MEMO_MAX:
+        _memo.popitem(last=False)
+    return run
+
+
+_memo: OrderedDict[tuple[int, ...], tuple[BundleRun, tuple[StampedBundle, ...]]] = OrderedDict()
+
+
+def stamped_in(bundle: StampedBundle, topic: str, number: int) -> Stamped:
+    """The event of a bundle with this number on its topic."""
+    run = run_of(bundle)
+    return run.stamped(run.by_topic[topic][number - bundle.clock[topic] - 1])
+
+
+def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
+    """The answer for one event of a bundle."""
+    part = next(part for part in bundle.parts if part.topic == topic)
+    stamped = stamped_in(bundle, topic, bundle.clock[topic] + 1 + part.ns.index(n))
+    return Sequenced(topic, stamped.publication.id, bundle.epoch, stamped.entries)
+
+
+def bundle_of(
+    publications: Sequence[Publication], serial: int, acknowledged: int, after: dict[str, int]
+) -> Bundle:
+    """Events of one publisher, cut by topic."""
+    by_topic: dict[str, list[Publication]] = {}
+    for publication in publications:
+        try:
+            by_topic[publication.topic].append(publication)
+        except KeyError:
+            by_topic[publication.topic] = [publication]
+    places = {topic: i for i, topic in enumerate(by_topic)}
+    first = publications[0]
+    return Bundle(
+        first.publisher,
+        first.incarnation,
+        serial,
+        acknowledged,
+        tuple(_part(topic, events, after.get(topic, 0)) for topic, events in by_topic.items()),
+        bytes([places[publication.topic] for publication in publications]),
+    )
+
+
+def _part(topic: str, events: list[Publication], after: int) -> Part:
+    return Part(
+        topic,
+        tuple([p.n for p in events]),
+        tuple([p.nth for p in events]),
+        tuple([p.body for p in events]),
+        tuple([p.published_at for p in events]),
+        bytes([p.content for p in events]),
+        after,
+        tuple([(i, p.key) for i, p in enumerate(events) if p.key is not None]),
+        tuple([(i, p.headers) for i, p in enumerate(events) if p.headers is not None]),
+    )
+
+
+def creates_of(bundle: Bundle) -> list[tuple[Publication, int]]:
+    """The events of a bundle one by one, each with the one it follows on its topic."""
+    streams = []
+    for part in bundle.parts:
+        events = publications_of(bundle.publisher, bundle.incarnation, part)
+        streams.append(iter(zip(events, (part.after, *part.ns), strict=False)))
+    return [next(streams[i]) for i in bundle.order]

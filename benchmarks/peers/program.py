@@ -53,7 +53,7 @@ class Program(Peer):
         say(
             judge(
                 work,
-                [[head for *head, _at_ns in row] for row in rows],
+                [[(record[0], record[1], record[2]) for record in row] for row in rows],
                 [[record[-1] for record in row] for row in rows],
                 [row[work.expected - 1][-1] if full else 0 for row in rows],
             )

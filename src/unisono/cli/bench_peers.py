@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from unisono.cli.bench_peers_runs import Cell, Run, check, run
-from unisono.cli.bench_peers_targets import Figures, compare, figures
+from unisono.cli.bench_peers_targets import OURS, Figures, compare, figures
 from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.model.errors import ConfigError
@@ -138,6 +138,7 @@ async def measure(
                 tell(len(runs), total)
     result = figures(runs)
     ratios, missed = compare(result)
+    missed += [f"{peer} was not measured: {why}" for peer, why in skipped.items() if peer in OURS]
     return {
         **result,
         "skipped": skipped,

@@ -7,7 +7,7 @@ import pytest
 
 from unisono.engines.effects import Append, Send
 from unisono.engines.inputs import Appended, Controlled, ReadBack, Received
-from unisono.engines.takeover import recovery
+from unisono.engines.takeover import carried
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.recovery import recover
 from unisono.engines.takeover.settings import NodeSettings
@@ -159,11 +159,11 @@ def test_keys_are_carried_from_epoch_to_epoch_in_the_order_of_their_topic():
 def test_what_an_epoch_begins_with_is_bounded(monkeypatch: pytest.MonkeyPatch):
     records = tuple(event(i + 1, "AB"[i % 2], i // 2 + 1, f"key {i}", 0) for i in range(64))
     lanes = {"N1": (*records, SealRecord(1))}
-    monkeypatch.setattr(recovery, "KEYS_MAX", 20)
+    monkeypatch.setattr(carried, "KEYS_MAX", 20)
     keys = recover(lanes, 1, ("A", "B")).keys
     assert {topic: len(found) for topic, found in keys.items()} == {"A": 20, "B": 20}
     assert keys["B"][-1].key == "key 63"
-    monkeypatch.setattr(recovery, "KEYS_BYTES_MAX", 30 * keys["A"][0].size)
+    monkeypatch.setattr(carried, "KEYS_BYTES_MAX", 30 * keys["A"][0].size)
     keys = recover(lanes, 1, ("A", "B")).keys
     assert {topic: len(found) for topic, found in keys.items()} == {"A": 10, "B": 10}
 

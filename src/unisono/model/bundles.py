@@ -113,6 +113,11 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
             and all(self.count(topic) == count for topic, count in held.items())
         )
 
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes those parts take that are here."""
+        return sum(part.size for part in self.parts)
+
     def count(self, topic: str) -> int:
         """How many events of a topic the whole bundle has."""
         return self.order.count(self.topics.index(topic)) if topic in self.topics else 0

@@ -7,12 +7,12 @@ next one and carries everything that is needed to go on without the records befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import EVENT_BYTES, StampedBundle
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced, Stamped
 from unisono.model.runs import run_of
 
@@ -59,7 +59,12 @@ class Keyed(msgspec.Struct, frozen=True, array_like=True):
     @property
     def size(self) -> int:
         """Roughly how many bytes it takes to write it down."""
-        return 8 + len(self.key) + sum(6 + len(topic) for topic in self.entries)
+        return keyed_size(self.key, self.entries)
+
+
+def keyed_size(key: str, names: Iterable[str]) -> int:
+    """Roughly how many bytes it takes to write down where the event with this key is, by what its stamp names."""
+    return 8 + len(key) + sum([6 + len(topic) for topic in names])
 
 
 class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
@@ -85,3 +90,18 @@ def events_of(record: LaneRecord) -> Sequence[Stamped]:
         case BundleRecord(_, _, bundle):
             return run_of(bundle).events()
     return ()
+
+
+def count_of(record: LaneRecord) -> int:
+    """How many events a record counts for; those that hold none count as one."""
+    return len(record.bundle.order) if isinstance(record, BundleRecord) else 1
+
+
+def size_of(record: LaneRecord) -> int:
+    """Roughly how many bytes the events of a record take."""
+    match record:
+        case EventRecord(_, _, event):
+            return EVENT_BYTES + len(event.publication.body)
+        case BundleRecord(_, _, bundle):
+            return bundle.size
+    return EVENT_BYTES

@@ -92,6 +92,18 @@ def stamped_in(bundle: StampedBundle, topic: str, number: int) -> Stamped:
     return run.stamped(run.by_topic[topic][number - bundle.clock[topic] - 1])
 
 
+def stamps_of(bundle: StampedBundle) -> dict[str, list[Entries]]:
+    """The stamps of all events of a bundle, by topic."""
+    clock, stamps = dict(bundle.clock), {topic: list[Entries]() for topic in bundle.topics}
+    names = group_names(bundle.clock, bundle.groups, bundle.topics) if bundle.groups else {}
+    rows = [(topic, stamps[topic], names.get(topic)) for topic in bundle.topics]
+    for i in bundle.order:
+        topic, row, group = rows[i]
+        clock[topic] += 1
+        row.append(clock.copy() if group is None else {x: clock[x] for x in group})
+    return stamps
+
+
 def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
     """The answer for one event of a bundle."""
     part = next(part for part in bundle.parts if part.topic == topic)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from unisono.engines.takeover.carried import Carried
 from unisono.engines.takeover.control import VIEW
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
@@ -20,15 +21,7 @@ from unisono.model.lanes import (
     Keyed,
     LaneRecord,
     SealRecord,
-    events_of,
 )
-
-SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
-SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
-SEEN_BYTES_MAX = 16 * 1024 * 1024
-KEYS_MAX = 65536  # keys of one topic that an epoch begins with
-KEYS_BYTES_MAX = 1024 * 1024  # and roughly how much of all of them
-LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 
 
 class Recovery(NamedTuple):
@@ -88,31 +81,34 @@ def recover(
     start = _checkpoint(lanes, epoch)
     numbers: Entries = dict.fromkeys(topics, 0)
     registered: dict[str, Registration] = {}
-    seen: dict[tuple[str, str, int], dict[int, Sequenced]] = {}
-    keys: dict[str, list[Keyed]] = {}
+    carried = Carried()
     if start is not None:
         numbers |= start.notice.numbers
         registered = {r.subscriber: r for r in start.registrations if not r.subscriber.startswith(VIEW)}
         for sequenced in start.seen:
-            _remember(seen, sequenced)
-        keys = {topic: list(keyed) for topic, keyed in start.keys.items()}
+            carried.remember(sequenced)
+        for topic, keyed in start.keys.items():
+            carried.recall(topic, keyed)
     base = dict(numbers)
-    own: dict[str, set[int]] = {}
+    own: dict[str, list[tuple[int, int]]] = {}  # the numbers that are in the lanes, as ranges
     for lane in sorted(lanes):
         for record in valid_records(lanes[lane], epoch):
             if record.epoch != epoch - 1:
                 continue  # before the checkpoint
-            if isinstance(record, JoinRecord):
-                _raise(numbers, record.reached)
-                _register(registered, record.registration)
-            for event in events_of(record):
-                _raise(numbers, event.entries)
-                own.setdefault(event.topic, set()).add(event.number)
-                id = event.publication.id
-                _remember(seen, Sequenced(event.topic, id, event.epoch, event.entries))
-                if event.publication.key is not None:
-                    keyed = Keyed(event.publication.key, event.epoch, event.entries)
-                    keys.setdefault(event.topic, []).append(keyed)
+            match record:
+                case JoinRecord(_, _, registration, reached):
+                    _raise(numbers, reached)
+                    _register(registered, registration)
+                case EventRecord(_, _, event):
+                    _raise(numbers, event.entries)
+                    own.setdefault(event.topic, []).append((event.number, event.number))
+                    carried.add(event)
+                case BundleRecord(_, _, bundle):
+                    newest = {part.topic: bundle.newest(part.topic) for part in bundle.parts}
+                    _raise(numbers, bundle.clock | newest)
+                    for topic, number in newest.items():
+                        own.setdefault(topic, []).append((bundle.clock[topic] + 1, number))
+                    carried.add_bundle(bundle)
     patterns = tuple(patterns)
     held = {s: r.topics for s, r in registered.items()}
     for report in reports:
@@ -129,13 +125,13 @@ def recover(
     voids = {
         topic: ranges
         for topic in sorted(numbers)
-        if (ranges := _holes(base.get(topic, 0), numbers[topic], own.get(topic, set())))
+        if (ranges := _holes(base.get(topic, 0), numbers[topic], own.get(topic, ())))
     }
     return Recovery(
         EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
         tuple(kept for s in sorted(registered) if (kept := _among(registered[s], numbers)).topics),
-        _newest(seen),
-        _newest_keys(keys),
+        carried.newest_seen(),
+        carried.newest_keys(),
     )
 
 
@@ -175,47 +171,11 @@ def _among(registration: Registration, topics: Mapping[str, int]) -> Registratio
     return Registration(registration.subscriber, registration.version, known, registration.weight)
 
 
-def _remember(seen: dict[tuple[str, str, int], dict[int, Sequenced]], sequenced: Sequenced) -> None:
-    life = (sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation)
-    window = seen[life] = seen.pop(life, {})  # those heard of last come last
-    window[sequenced.id.n] = sequenced
-    if len(window) >= 2 * SEEN_MAX:  # not each time: lanes are long
-        seen[life] = _trimmed(window)
-
-
-def _trimmed(window: dict[int, Sequenced]) -> dict[int, Sequenced]:
-    return {n: window[n] for n in sorted(window)[-SEEN_MAX:]}
-
-
-def _newest(seen: dict[tuple[str, str, int], dict[int, Sequenced]]) -> tuple[Sequenced, ...]:
-    """What is carried over, of those heard of last; there is a bound to what an epoch can begin with."""
-    seen = {life: _trimmed(window) for life, window in seen.items()}
-    kept: list[tuple[str, str, int]] = []
-    size = 0
-    for life in reversed(list(seen)[-LIVES_MAX:]):
-        size += sum(SEQUENCED_BYTES + ENTRY_BYTES * len(one.entries) for one in seen[life].values())
-        if kept and size > SEEN_BYTES_MAX:
-            break
-        kept.append(life)
-    return tuple(one for life in reversed(kept) for one in seen[life].values())
-
-
-def _newest_keys(keys: dict[str, list[Keyed]]) -> dict[str, tuple[Keyed, ...]]:
-    """The same of keys: as many of each topic, the newest, as there is room for."""
-    ordered = {topic: sorted(keys[topic], key=lambda one: one.entries[topic]) for topic in sorted(keys)}
-    most = KEYS_MAX
-    while True:
-        kept = {topic: tuple(found[-most:]) for topic, found in ordered.items()}
-        if most == 1 or sum(one.size for found in kept.values() for one in found) <= KEYS_BYTES_MAX:
-            return kept
-        most //= 2
-
-
-def _holes(base: int, last: int, own: set[int]) -> tuple[tuple[int, int], ...]:
-    """The numbers above `base`, up to `last`, that are not in `own`, as ranges."""
+def _holes(base: int, last: int, own: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The numbers above `base`, up to `last`, that are in none of these ranges, as ranges."""
     ranges: list[tuple[int, int]] = []
-    for number in (*sorted(n for n in own if base < n <= last), last + 1):
-        if number > base + 1:
-            ranges.append((base + 1, number - 1))
-        base = number
+    for first, end in (*sorted(own), (last + 1, last + 1)):
+        if first > base + 1:
+            ranges.append((base + 1, first - 1))
+        base = max(base, end)
     return tuple(ranges)

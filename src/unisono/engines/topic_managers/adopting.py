@@ -22,6 +22,7 @@ from unisono.engines.topic_managers.bundling import Bundling
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.routing import by_topic, epoch_of, stored_events
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Message, Replan, Routed, Stamped
 from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
@@ -283,7 +284,7 @@ class Adopting(Bundling):
             del self.notices[epoch]
         return start
 
-    def _fill_ring(self, topic: str, events: list[Stamped], now: float) -> None:
+    def _fill_ring(self, topic: str, events: list[Stamped | StampedBundle], now: float) -> None:
         """Keep for repair what the lanes still hold of a topic."""
         newest = max((n.numbers.get(topic, 0) for n in self.notices.values()), default=0)
         self.emitter.restore(topic, events, newest, self.epoch, now)

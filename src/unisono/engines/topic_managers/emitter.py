@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 
 from unisono.engines.effects import Announce, Effect
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import Part, StampedBundle
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 from unisono.model.runs import stamped_in
 
@@ -44,9 +44,7 @@ class Emitter:
         if not self.settings.ring_events:
             return
         for part in bundle.parts:
-            numbers = range(bundle.clock[part.topic] + 1, bundle.newest(part.topic) + 1)
-            size = part.size // len(numbers) + ENTRY_BYTES * len(bundle.clock)
-            self._ring(part.topic).extend(numbers, partial(stamped_in, bundle, part.topic), size)
+            _keep_part(self._ring(part.topic), bundle, part)
             self._beat_after(part.topic, self.settings.heartbeat_s, now)
 
     def _ring(self, topic: str) -> Ring:
@@ -62,14 +60,19 @@ class Emitter:
             self._dues = [(due, topic) for topic, (due, _) in self._beats.items()]
             heapify(self._dues)
 
-    def restore(self, topic: str, events: list[Stamped], newest: int, epoch: int, now: float) -> None:
+    def restore(
+        self, topic: str, events: Sequence[Stamped | StampedBundle], newest: int, epoch: int, now: float
+    ) -> None:
         """Begin an epoch with what is stored of a topic, in order of numbers; what is not there is gone."""
         self.epoch = epoch
         if not self.settings.ring_events:
             return
         ring = self.rings[topic] = Ring(self.settings.ring_events, newest, self.settings.ring_bytes)
         for event in events:
-            ring.append(event.number, lambda _, event=event: event, _size(event))  # type: ignore[misc]
+            if isinstance(event, Stamped):
+                ring.append(event.number, lambda _, event=event: event, _size(event))  # type: ignore[misc]
+            else:
+                _keep_part(ring, event, next(part for part in event.parts if part.topic == topic))
         self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def forget(self, epoch: int) -> None:
@@ -119,6 +122,13 @@ class Emitter:
             tuple(sorted((t, r.state()) for t, r in self.rings.items())),
             tuple(sorted(self._beats.items())),
         )
+
+
+def _keep_part(ring: Ring, bundle: StampedBundle, part: Part) -> None:
+    """Keep the events of one topic in a bundle."""
+    numbers = range(bundle.clock[part.topic] + 1, bundle.newest(part.topic) + 1)
+    size = part.size // len(numbers) + ENTRY_BYTES * len(bundle.clock)
+    ring.extend(numbers, partial(stamped_in, bundle, part.topic), size)
 
 
 def _size(event: Stamped) -> int:

@@ -2,56 +2,87 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from unisono.model.frames import Stamped
 
+SPARE = 256  # places at the front that are empty before they are thrown away
+
 
 class _Kept(NamedTuple):
+    numbers: range
     event: Callable[[int], Stamped]  # by number
-    size: int
+    size: int  # of each
 
 
 class Ring:
     """At most `limit` events by number, or so many bytes; each is given as a function that stamps it on demand.
 
-    Numbers may come out of order and leave holes. Only what was here and had to go is gone for ever.
+    Numbers may come out of order and leave holes; those that come together are kept together. The smallest go first.
+    Only what was here and had to go is gone for ever.
     """
 
-    __slots__ = ("_bytes", "_events", "bytes_max", "gone_to", "limit", "newest")
+    __slots__ = ("_bytes", "_count", "_firsts", "_head", "_kept", "bytes_max", "gone_to", "limit", "newest")
 
     def __init__(self, limit: int, gone_to: int = 0, bytes_max: int = 0) -> None:
         self.limit = limit
         self.bytes_max = bytes_max  # 0: no limit
-        self._bytes = 0
         self.newest = gone_to
         self.gone_to = gone_to  # everything up to here that is not here is gone
-        self._events: OrderedDict[int, _Kept] = OrderedDict()
+        self._count = self._bytes = 0
+        self._kept: list[_Kept] = []  # in order of numbers, from `_head` on
+        self._firsts: list[int] = []  # the first number of each
+        self._head = 0
 
     def append(self, number: int, event: Callable[[int], Stamped], size: int = 0) -> None:
         """Keep the event with this number, which takes so many bytes; the newest is always kept."""
-        self.newest = max(self.newest, number)
-        before = self._events.get(number)
-        self._bytes += size - (0 if before is None else before.size)
-        self._events[number] = _Kept(event, size)
-        self._make_room()
+        if number > self.newest or self._find(number) is None:
+            self.extend(range(number, number + 1), event, size)
 
     def extend(self, numbers: range, event: Callable[[int], Stamped], size: int) -> None:
         """Keep the events with these numbers, none of which was here; each takes so many bytes."""
+        kept, firsts = _Kept(numbers, event, size), self._firsts
+        if not firsts or numbers[0] > firsts[-1]:
+            self._kept.append(kept)
+            firsts.append(numbers[0])
+        else:
+            place = bisect_right(firsts, numbers[0], self._head)
+            self._kept.insert(place, kept)
+            firsts.insert(place, numbers[0])
         self.newest = max(self.newest, numbers[-1])
+        self._count += len(numbers)
         self._bytes += size * len(numbers)
-        self._events.update(dict.fromkeys(numbers, _Kept(event, size)))
         self._make_room()
 
     def _make_room(self) -> None:
-        while len(self._events) > self.limit or (
-            self.bytes_max and self._bytes > self.bytes_max and len(self._events) > 1
-        ):
-            evicted, kept = self._events.popitem(last=False)
-            self._bytes -= kept.size
-            self.gone_to = max(self.gone_to, evicted)
+        while (surplus := self._surplus()) > 0:
+            numbers, event, size = self._kept[self._head]
+            evicted, rest = numbers[:surplus], numbers[surplus:]
+            self._count -= len(evicted)
+            self._bytes -= size * len(evicted)
+            self.gone_to = max(self.gone_to, evicted[-1])
+            if rest:
+                self._kept[self._head], self._firsts[self._head] = _Kept(rest, event, size), rest[0]
+            else:
+                self._head += 1
+        if self._head > max(SPARE, len(self._kept) // 2):
+            del self._kept[: self._head], self._firsts[: self._head]
+            self._head = 0
+
+    def _surplus(self) -> int:
+        """How many events have to go at least, of those that were kept together and come first."""
+        too_many = self._count - self.limit
+        if not self.bytes_max or self._bytes <= self.bytes_max or self._count <= 1:
+            return too_many
+        size = self._kept[self._head].size
+        too_much = -((self.bytes_max - self._bytes) // size) if size else self._count
+        return max(too_many, min(too_much, self._count - 1))
+
+    def _find(self, number: int) -> _Kept | None:
+        place = bisect_right(self._firsts, number, self._head) - 1
+        return self._kept[place] if place >= self._head and number in self._kept[place].numbers else None
 
     def find(self, numbers: Iterable[int], bytes_max: int = 0) -> tuple[tuple[Stamped, ...], tuple[int, ...]]:
         """Which of the numbers are still here, and which were here and are gone for ever.
@@ -62,7 +93,7 @@ class Ring:
         gone: list[int] = []
         size = 0
         for number in numbers:
-            kept = self._events.get(number)
+            kept = self._find(number)
             if kept is not None:
                 size += kept.size
                 if found and bytes_max and size > bytes_max:
@@ -74,16 +105,17 @@ class Ring:
 
     def copy(self) -> Ring:
         """An independent twin."""
-        twin = Ring(self.limit)
-        twin.newest, twin.gone_to, twin._events = self.newest, self.gone_to, self._events.copy()
-        twin.bytes_max, twin._bytes = self.bytes_max, self._bytes
+        twin = Ring(self.limit, self.gone_to, self.bytes_max)
+        twin.newest, twin._count, twin._bytes = self.newest, self._count, self._bytes
+        twin._kept, twin._firsts = self._kept[self._head :], self._firsts[self._head :]
         return twin
 
     def state(self) -> Hashable:
         """Equal for rings that answer alike."""
         kept = tuple(
             (number, stamped.publication.id, tuple(sorted(stamped.entries.items())))
-            for number, kept in self._events.items()
+            for kept in self._kept[self._head :]
+            for number in kept.numbers
             for stamped in (kept.event(number),)
         )
         return (self.newest, self.gone_to, kept)

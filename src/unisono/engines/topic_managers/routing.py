@@ -8,21 +8,27 @@ from typing import TypeAlias
 from unisono.engines.takeover.recovery import valid_records
 from unisono.engines.takeover.requests import WEIGHT_MAX
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import Bundle
+from unisono.model.bundles import Bundle, StampedBundle
 from unisono.model.frames import Create, Done, Fill, Join, Nack, Registration, Sequenced, Stamped
-from unisono.model.lanes import EpochRecord, LaneRecord, events_of
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, LaneRecord
 
 ToManager: TypeAlias = Create | Fill | Done | Join | Nack
 
 
-def stored_events(lanes: Iterable[Sequence[LaneRecord]], before: int) -> dict[str, list[Stamped]]:
-    """What the lanes still hold of each topic from epochs before this one, in order of numbers."""
-    events: dict[str, dict[int, Stamped]] = {}
+def stored_events(
+    lanes: Iterable[Sequence[LaneRecord]], before: int
+) -> dict[str, list[Stamped | StampedBundle]]:
+    """What the lanes still hold of each topic from epochs before this one, in order of numbers; bundles as they are."""
+    found: dict[str, dict[int, Stamped | StampedBundle]] = {}  # by the number of the first
     for records in lanes:
         for record in valid_records(records, before):
-            for event in events_of(record):
-                events.setdefault(event.topic, {})[event.number] = event
-    return {topic: [found[number] for number in sorted(found)] for topic, found in events.items()}
+            match record:
+                case EventRecord(_, _, event):
+                    found.setdefault(event.topic, {})[event.number] = event
+                case BundleRecord(_, _, bundle):
+                    for part in bundle.parts:
+                        found.setdefault(part.topic, {})[bundle.clock[part.topic] + 1] = bundle
+    return {topic: [events[number] for number in sorted(events)] for topic, events in found.items()}
 
 
 def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:

@@ -1,0 +1,156 @@
+"""What an epoch carries over from the one before: where events are, by publisher life and by key.
+
+Of each it is the newest that count, and lanes are long: what was stored in bundles is taken apart only if it is still
+among them when everything has been read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from unisono.model.bundles import Part, StampedBundle, group_names
+from unisono.model.frames import Entries, Sequenced, Stamped
+from unisono.model.ids import EventId
+from unisono.model.lanes import Keyed, keyed_size
+from unisono.model.runs import stamps_of
+
+SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
+SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
+SEEN_BYTES_MAX = 16 * 1024 * 1024
+LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
+KEYS_MAX = 65536  # keys of one topic that an epoch begins with
+KEYS_BYTES_MAX = 1024 * 1024  # and roughly how much of all of them
+
+
+class _Opened:
+    """A stored bundle; its stamps are computed if somebody asks for one of them."""
+
+    __slots__ = ("_stamps", "bundle", "names")
+
+    def __init__(self, bundle: StampedBundle) -> None:
+        self.bundle = bundle
+        self.names = group_names(bundle.clock, bundle.groups, bundle.topics)
+        self._stamps: dict[str, list[Entries]] | None = None
+
+    def stamp(self, topic: str, place: int) -> Entries:
+        """The stamp of an event of a topic."""
+        if self._stamps is None:
+            self._stamps = stamps_of(self.bundle)
+        return self._stamps[topic][place]
+
+
+class _Piece(NamedTuple):
+    """The events of one topic in a stored bundle."""
+
+    opened: _Opened
+    part: Part
+
+    def sequenced(self, n: int) -> Sequenced:
+        """The answer for one of them."""
+        bundle, topic = self.opened.bundle, self.part.topic
+        stamp = self.opened.stamp(topic, bisect_left(self.part.ns, n))
+        return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
+
+
+class _Key(NamedTuple):
+    """A key, roughly how many bytes it takes, and where its event is: an earlier answer, or a place in a bundle."""
+
+    number: int
+    key: str
+    size: int
+    found: Keyed | _Opened
+
+    def keyed(self, topic: str) -> Keyed:
+        """What is written down."""
+        if isinstance(self.found, Keyed):
+            return self.found
+        bundle = self.found.bundle
+        return Keyed(self.key, bundle.epoch, self.found.stamp(topic, self.number - bundle.clock[topic] - 1))
+
+
+_Life: TypeAlias = tuple[str, str, int]  # topic, publisher, incarnation
+_Window: TypeAlias = dict[int, Sequenced | _Piece]
+
+
+class Carried:
+    """What is remembered while sealed lanes are read."""
+
+    def __init__(self) -> None:
+        self._lives: dict[_Life, _Window] = {}  # those heard of last come last
+        self._keys: dict[str, list[_Key]] = {}
+
+    def remember(self, sequenced: Sequenced) -> None:
+        """An event that has its place."""
+        life = (sequenced.topic, sequenced.id.publisher, sequenced.id.incarnation)
+        self._window(life)[sequenced.id.n] = sequenced
+
+    def recall(self, topic: str, keyed: Iterable[Keyed]) -> None:
+        """Events with keys that have their places."""
+        keys = self._keys.setdefault(topic, [])
+        keys += [_Key(one.entries[topic], one.key, one.size, one) for one in keyed]
+
+    def add(self, event: Stamped) -> None:
+        """An event that is stored."""
+        publication = event.publication
+        self.remember(Sequenced(event.topic, publication.id, event.epoch, event.entries))
+        if publication.key is not None:
+            self.recall(event.topic, (Keyed(publication.key, event.epoch, event.entries),))
+
+    def add_bundle(self, bundle: StampedBundle) -> None:
+        """The events of a bundle that is stored, as if they came one by one."""
+        opened, last = _Opened(bundle), {t: bundle.order.rindex(i) for i, t in enumerate(bundle.topics)}
+        for part in sorted(bundle.parts, key=lambda part: last[part.topic]):
+            window = self._window((part.topic, bundle.publisher, bundle.incarnation))
+            window.update(dict.fromkeys(part.ns, _Piece(opened, part)))
+            if part.keys:
+                self._add_keys(opened, part)
+
+    def _add_keys(self, opened: _Opened, part: Part) -> None:
+        topic, first = part.topic, opened.bundle.clock[part.topic] + 1
+        size = keyed_size("", opened.names[topic])
+        keys = self._keys.setdefault(topic, [])
+        keys += [_Key(first + place, key, size + len(key), opened) for place, key in part.keys]
+
+    def _window(self, life: _Life) -> _Window:
+        window = self._lives.pop(life, {})
+        if len(window) >= 2 * SEEN_MAX:  # not each time: lanes are long
+            window = _trimmed(window)
+        self._lives[life] = window
+        return window
+
+    def newest_seen(self) -> tuple[Sequenced, ...]:
+        """What is carried over, of those heard of last; there is a bound to what an epoch can begin with."""
+        kept: list[_Window] = []
+        size = 0
+        for life in reversed(list(self._lives)[-LIVES_MAX:]):
+            window = _trimmed(self._lives[life])
+            size += sum(SEQUENCED_BYTES + ENTRY_BYTES * _width(one) for one in window.values())
+            if kept and size > SEEN_BYTES_MAX:
+                break
+            kept.append(window)
+        return tuple(
+            one.sequenced(n) if isinstance(one, _Piece) else one
+            for window in reversed(kept)
+            for n, one in window.items()
+        )
+
+    def newest_keys(self) -> dict[str, tuple[Keyed, ...]]:
+        """The same of keys: as many of each topic, the newest, as there is room for."""
+        ordered = {t: sorted(self._keys[t], key=lambda key: key.number) for t in sorted(self._keys)}
+        most = KEYS_MAX
+        while True:
+            kept = {topic: keys[-most:] for topic, keys in ordered.items()}
+            if most == 1 or sum(key.size for keys in kept.values() for key in keys) <= KEYS_BYTES_MAX:
+                return {topic: tuple(key.keyed(topic) for key in keys) for topic, keys in kept.items()}
+            most //= 2
+
+
+def _trimmed(window: _Window) -> _Window:
+    return {n: window[n] for n in sorted(window)[-SEEN_MAX:]}
+
+
+def _width(one: Sequenced | _Piece) -> int:
+    """How many entries its stamp has."""
+    return len(one.opened.names[one.part.topic] if isinstance(one, _Piece) else one.entries)

@@ -8,12 +8,15 @@ from itertools import permutations
 from random import Random
 
 from unisono.engines.chronicle import Chronicler, in_order
+from unisono.engines.chronicle.reading import Reading
 from unisono.engines.effects import Append, Read, Reject, Send, Truncate
 from unisono.engines.inputs import ReadBack
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import EpochNotice, Nack, Publication, Recall, Recalled, Refused, Repair, Stamped
-from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, SealRecord
+from unisono.model.runs import bundle_of
 from unisono.sim.moving.storage import Storage
 
 
@@ -243,6 +246,46 @@ def test_what_no_ring_holds_is_found_in_the_lanes() -> None:
     answer = lanes.ask(Nack("A", "s", (1, 2)))
     assert isinstance(answer, Repair)
     assert answer.gone == (1,)
+
+
+def test_a_number_that_nobody_has_in_a_closed_epoch_is_said_to_be_gone() -> None:
+    """Its event died with its node: whoever misses it must not ask for ever."""
+    lanes = Lanes()
+    lanes.store("N1", "A")
+    lanes.numbers["A"] += 1
+    lanes.store("N1", "A")
+    lanes.next_epoch()
+    lanes.numbers["A"] += 1
+    answer = lanes.ask(Nack("A", "s", (1, 2, 3, 4)))
+    assert isinstance(answer, Repair)
+    assert [event.number for event in answer.events] == [1, 3]
+    assert answer.gone == (2,)  # of 4 nobody knows yet
+
+
+def test_a_lane_of_bundles_is_read_in_pieces_of_few_records() -> None:
+    """Bundles hold many events: what is asked for at once is bounded by events, not by records."""
+    reading = Reading(0, {"N1": 0})
+    (read,) = reading.wanted()
+    asked = [read.limit]
+    for _ in range(3):
+        after, number = read.after, 1000 * read.after
+        assert read.limit is not None
+        records = [bundle(after + i + 1, number + 1000 * i) for i in range(read.limit)]
+        assert reading.take(ReadBack("N1", tuple(records), after + len(records), after, rest=5))
+        (read,) = reading.wanted()
+        asked.append(read.limit)
+    assert asked == [64, 20, 20, 20]
+    assert len(reading.found) == 104_000
+    single = EventRecord(0, 105, event("B", B=1))
+    assert reading.take(ReadBack("N1", (single,), 105, 104, rest=5))
+    assert reading.take(ReadBack("N1", (), 105, 105))
+    assert reading.wanted() == [Read("N1", 105, 2000)]
+
+
+def bundle(index: int, before: int) -> BundleRecord:
+    events = bundle_of([Publication("p", 1, before + n, "A") for n in range(1, 1001)], index, 0, {})
+    stamped = StampedBundle(0, "N1", index, {"A": before}, (), ("A",), events.order, "p", 1, events.parts)
+    return BundleRecord(0, index, stamped)
 
 
 def test_what_nobody_waits_for_any_more_does_not_keep_others_waiting() -> None:

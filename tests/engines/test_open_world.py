@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from unisono.engines.effects import (
     Acknowledge,
     Admit,
+    Append,
     Confirm,
     Decide,
     Deliver,
@@ -57,7 +58,7 @@ from unisono.model.frames import (
 )
 from unisono.model.ids import EventId, matches
 from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
-from unisono.model.runs import creates_of
+from unisono.model.runs import bundle_of, creates_of
 
 EMPTY = first_control(Plan(rank=(), parent={}, group={}), {}, ["N1"])
 PATTERN = Registration("s", 1, ("new.*",))
@@ -561,6 +562,20 @@ def test_a_long_lane_makes_a_node_ask_for_an_epoch():
     for n in (1, 2, 3):
         asked += one.handle(Received("p", Routed("A", Create(Publication("p", 1, n, "A")))), 0.0)
     assert [effect for effect in asked if isinstance(effect, Send)] == [Send("N1", Replan(3))]
+
+
+def test_a_lane_is_long_by_events_and_by_bytes_however_few_its_records_are():
+    for settings, asks in (
+        (NodeSettings(lane_records_max=7), (False, True)),
+        (NodeSettings(lane_bytes_max=8 * 148), (False, True)),
+        (NodeSettings(lane_bytes_max=0), (False, False)),
+    ):
+        one, _ = node(THIRD, {"N1": LANE}, settings=settings)
+        for serial, asked in enumerate(asks):
+            events = [Publication("p", 1, 4 * serial + n, "A", b"x" * 100) for n in (1, 2, 3, 4)]
+            effects = one.handle(Received("p", bundle_of(events, serial + 1, 0, {})), 0.0)
+            assert sum(isinstance(effect, Append) for effect in effects) == 1
+            assert (Send("N1", Replan(3)) in effects) == asked
 
 
 def test_a_thousand_topics_on_one_path_are_climbed_without_a_deep_call():

@@ -4,13 +4,15 @@ from dataclasses import replace
 from random import Random
 
 from unisono.engines.effects import Append, Decide, Look, Read
-from unisono.engines.inputs import Appended, Controlled, ReadBack, Suspected
+from unisono.engines.inputs import Appended, Controlled, ReadBack, Received, Suspected
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.volumes import VOLUMES, Mark, Retention, Volume, move_marks, turn_volume
+from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.model.frames import EpochNotice, Publication, Registration, Stamped
 from unisono.model.lanes import EpochRecord, EventRecord, SealRecord
+from unisono.model.runs import bundle_of
 
 BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
 PLAN = next_plan(Intent("line", ("A", "B")), BOTH, threshold=2, epoch=0)
@@ -58,13 +60,19 @@ def force(lanes, node, control):
     return lanes.drive(node, Suspected(other))
 
 
-def epochs(lanes, count, kept=0, events=0):
-    """An only node goes through epochs, and stores events in each."""
-    control = first_control(PLAN, dict.fromkeys("AB", "N1"), ["N1", "N2"])
+def epochs(lanes, count, kept=0, events=0, bundles_of=0, retained=False):
+    """An only node goes through epochs, and stores events in each, or bundles of so many."""
+    control = first_control(PLAN, dict.fromkeys("AB", "N1"), ["N1", "N2"], retained=retained)
     node, number = ManagerNode("N1", NodeSettings(lane_records_kept=kept)), 0
     for _ in range(count):
         lanes.drive(node, Controlled(control))
         for index in range(1, events + 1):
+            if bundles_of:
+                ns = range(number + 1, number + bundles_of + 1)
+                bundle = bundle_of([Publication("p", 0, n, "A") for n in ns], index, 0, {})
+                lanes.drive(node, Received("p", bundle))
+                number += bundles_of
+                continue
             number += 1
             event = Stamped(Publication("p", 0, number, "A"), control.epoch, {"A": number, "B": 0})
             lanes.records.setdefault("N1", []).append(EventRecord(control.epoch, index, event))
@@ -173,6 +181,22 @@ def test_a_lane_that_comes_back_keeps_its_mark_and_a_record_of_old_knows_none():
     assert move_marks({"N": Mark(4, 9, 9)}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(9, 20, 20)}
     assert move_marks({}, {"M": 7}, {"N": 20}, 5) == {"N": Mark(20, 20, 20)}
     assert move_marks({}, {}, {"N": 20}, 50) == {"N": Mark(1, 1, 20)}
+
+
+def test_a_bundle_counts_as_many_as_it_holds():
+    """Marks and volumes move as they would if events were stored one by one, though there are few records."""
+    lanes = Lanes()
+    control = epochs(lanes, 3, kept=40, events=3, bundles_of=10)
+    assert control.marks["N1"] == Mark(1, 10, 15, 27) == decode_control(encode_control(control)).marks["N1"]
+    assert move_marks({"N": Mark(1, 1, 1)}, {"N": 1}, {"N": 5}, 9, {"N": 4})["N"] == Mark(1, 1, 5, 4)
+    assert move_marks({"N": Mark(1, 1, 5, 4)}, {"N": 5}, {"N": 7}, 9, {"N": 0})["N"] == Mark(1, 7, 7)
+
+
+def test_a_volume_counts_the_events_of_bundles():
+    lanes = Lanes()
+    control = epochs(lanes, 3, events=3, bundles_of=10, retained=True)
+    begins = control.begins["N1"]
+    assert control.volumes[0].records == begins - 1 + 3 * 3 * 9
 
 
 # What is kept of the past.

@@ -35,7 +35,7 @@ def node(
     retain_records: Annotated[
         int | None,
         typer.Option(
-            help="Records of the past that are kept at least; 0: none, in a new system. [default: 1000000]"
+            help="Events of the past that are kept at least; 0: none, in a new system. [default: 1000000]"
         ),
     ] = None,
     retain_s: Annotated[

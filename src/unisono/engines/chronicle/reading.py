@@ -7,9 +7,11 @@ from collections.abc import Hashable, Mapping
 from unisono.engines.effects import Read
 from unisono.engines.inputs import ReadBack
 from unisono.model.frames import Stamped
-from unisono.model.lanes import EpochRecord, SealRecord, events_of
+from unisono.model.lanes import EpochRecord, SealRecord, count_of, events_of
 
-PIECE = 2_000  # records asked for at once
+RECORDS_MAX = 2_000  # records asked for at once
+RECORDS_FIRST = 64  # the first time
+EVENTS_MAX = 20_000  # and roughly how many events of them
 
 
 class Reading:
@@ -22,10 +24,11 @@ class Reading:
         self.open = set(lanes)  # lanes in which the epoch has not ended
         self.ended: set[str] = set()  # lanes that had nothing more to read for the moment
         self.found: dict[tuple[str, int], Stamped] = {}
+        self._size = dict.fromkeys(lanes, RECORDS_FIRST)  # records asked for next; bundles hold many events
 
     def wanted(self) -> list[Read]:
         """The pieces that come next."""
-        return [Read(lane, self.after[lane], PIECE) for lane in sorted(self.open)]
+        return [Read(lane, self.after[lane], self._size[lane]) for lane in sorted(self.open)]
 
     def take(self, piece: ReadBack) -> bool:
         """Take in a piece; False if what should come next is not kept any more."""
@@ -34,6 +37,9 @@ class Reading:
             return True  # the answer to another question
         if piece.records and piece.first != piece.after + 1:
             return False
+        if piece.records:
+            events = sum(map(count_of, piece.records))
+            self._size[lane] = min(RECORDS_MAX, max(1, EVENTS_MAX * len(piece.records) // events))
         for record in piece.records:
             self.after[lane] += 1
             if isinstance(record, SealRecord | EpochRecord):
@@ -52,7 +58,7 @@ class Reading:
         """An independent twin."""
         twin = Reading(self.epoch, self.after)
         twin.index, twin.open, twin.ended = dict(self.index), set(self.open), set(self.ended)
-        twin.found = dict(self.found)
+        twin.found, twin._size = dict(self.found), dict(self._size)
         return twin
 
     def state(self) -> Hashable:

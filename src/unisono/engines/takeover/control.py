@@ -155,16 +155,19 @@ class Control:
         written: Mapping[str, int] | None = None,
         kept: int = 0,
         retain: Retention = EVERYTHING,
+        extra: Mapping[str, int] | None = None,
     ) -> Control:
         """The record that begins the epoch; `written` says where that is written down, lane by lane.
 
-        Nodes that adopt it read so many records that are `kept` for repair, if there are as many.
+        Nodes that adopt it read so many records that are `kept` for repair, if there are as many. Lanes may hold more
+        events than records: `extra` says how many more it were in the epoch that ends.
         """
-        written = written or {}
+        written, extra = written or {}, extra or {}
         begins = {lane: written[lane] for lane in self.lanes if lane in written}
         volumes = self.volumes
         if self.retained:
-            ended = sum(written[lane] - self.begins[lane] for lane in self.begins if lane in written)
+            over = [lane for lane in self.begins if lane in written]
+            ended = sum(written[lane] - self.begins[lane] + extra.get(lane, 0) for lane in over)
             volumes = turn_volume(volumes, Volume(self.epoch, self.began_at, begins), ended, retain)
         return replace(
             self,
@@ -172,7 +175,7 @@ class Control:
             state="active",
             plan=plan,
             begins=begins,
-            marks=dict(self.marks) | move_marks(self.marks, self.begins, written, kept),
+            marks=dict(self.marks) | move_marks(self.marks, self.begins, written, kept, extra),
             volumes=volumes,
             intent=None,
         )

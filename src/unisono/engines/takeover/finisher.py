@@ -13,7 +13,7 @@ from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.control import Control, next_plan
 from unisono.engines.takeover.recovery import Recovery, recover
 from unisono.engines.takeover.settings import NodeSettings
-from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
+from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord, count_of
 
 
 class Finisher:
@@ -57,8 +57,9 @@ class Finisher:
         assert control.intent is not None
         assert recovery is not None
         plan = next_plan(control.intent, recovery.registrations, self.threshold, control.epoch)
-        settings = self.settings
-        return Decide(control.active(plan, self.written, settings.lane_records_kept, settings.retention))
+        kept, retain = self.settings.lane_records_kept, self.settings.retention
+        extra = {lane: sum(count_of(r) - 1 for r in records) for lane, records in self.read.items()}
+        return Decide(control.active(plan, self.written, kept, retain, extra))
 
     def appended(self, lane: str, record: LaneRecord, sequence: int) -> list[Effect]:
         """A seal or an epoch record is in a lane; returns what follows, if that was the last one."""

@@ -12,6 +12,8 @@ on; it moves to the newer one when enough is kept for repair behind that. What i
 `Control.volumes` are runs of epochs that are kept for those who ask for the past, where a system is retained. They go
 as a whole, oldest first, in all lanes: what can be read begins with the first epoch of the first volume, in every
 lane. There are few of them, however many epochs there are.
+
+How much there is of the past is counted in events: one for each record, and what bundles hold beyond that (`extra`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Mark(NamedTuple):
     older: int
     newer: int
     last: int
+    extra: int = 0  # events behind the newer one, beyond one in each record
 
     @property
     def is_at_end(self) -> bool:
@@ -45,7 +48,7 @@ class Volume(NamedTuple):
     epoch: int  # the first
     began_at: float  # by the clock of whoever decided on it; 0.0: nobody knows
     begins: Mapping[str, int]  # lane -> where the first epoch begins that is written in it
-    records: int = 0  # in all lanes, as far as its epochs are over
+    records: int = 0  # in all lanes, as far as its epochs are over; each event of a bundle counts
 
 
 class Retention(NamedTuple):
@@ -59,18 +62,24 @@ EVERYTHING = Retention()
 
 
 def move_marks(
-    marks: Mapping[str, Mark], before: Mapping[str, int], written: Mapping[str, int], kept: int
+    marks: Mapping[str, Mark],
+    before: Mapping[str, int],
+    written: Mapping[str, int],
+    kept: int,
+    extra: Mapping[str, int] | None = None,
 ) -> dict[str, Mark]:
     """The marks of the lanes in which an epoch is `written` down, given where the epoch `before` began.
 
-    Behind the older one are all records of the epoch before, and at least so many as are to be kept.
+    Behind the older one are all records of the epoch before, and at least so many as are to be kept; the lanes held
+    so many `extra` events in that epoch.
     """
     moved: dict[str, Mark] = {}
     for lane, begin in written.items():
         needed = before.get(lane, begin if before else 1)
         mark = marks.get(lane, Mark(needed, needed, needed))
-        is_enough = mark.newer <= needed and begin - mark.newer >= kept
-        moved[lane] = Mark(mark.newer, begin, begin) if is_enough else mark._replace(last=begin)
+        more = mark.extra + (extra or {}).get(lane, 0)
+        is_enough = mark.newer <= needed and begin - mark.newer + more >= kept
+        moved[lane] = Mark(mark.newer, begin, begin) if is_enough else mark._replace(last=begin, extra=more)
     return moved
 
 

@@ -66,6 +66,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     volumes: tuple[_Volume, ...] = ()
     views: tuple[Registration, ...] = ()
     closed: tuple[str, ...] = ()
+    extra: dict[str, _Count] = {}  # of marks, where there is some
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -114,6 +115,7 @@ def encode_control(control: Control) -> bytes:
         views=tuple(control.views[name] for name in sorted(control.views)),
         retained=control.retained,
         closed=control.closed,
+        extra={lane: mark.extra for lane, mark in control.marks.items() if mark.extra},
         volumes=tuple(_Volume(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.volumes),
     )
     return bytes([VERSION]) + _encoder.encode(wire)
@@ -171,7 +173,7 @@ def _unpack(wire: _Control) -> Control:
         decider=wire.decider,
         patterns={held.subscriber: held for held in wire.patterns},
         begins=wire.begins,
-        marks={lane: Mark(*mark) for lane, mark in wire.marks.items()},
+        marks={lane: Mark(*mark, wire.extra.get(lane, 0)) for lane, mark in wire.marks.items()},
         began_at=wire.began_at,
         views={held.subscriber: held for held in wire.views},
         retained=wire.retained,

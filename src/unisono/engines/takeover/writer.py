@@ -23,6 +23,8 @@ from unisono.model.lanes import (
     JoinRecord,
     LaneRecord,
     SealRecord,
+    count_of,
+    size_of,
 )
 
 Written: TypeAlias = EventRecord | BundleRecord | JoinRecord
@@ -40,6 +42,7 @@ class LaneWriter:
         self.start = tail
         self.position = tail  # sequence of the last confirmed record, or of what was read
         self.made = 0
+        self.events = self.bytes = 0  # in what was made, roughly
         self.unconfirmed: dict[int, Written] = {}  # by index, in order
         self.answers: dict[int, int] = {}  # index -> sequence, where an earlier one is still unknown
         self.on_the_way = 0
@@ -54,6 +57,8 @@ class LaneWriter:
             return []
         self.made += 1
         record = make(self.made)
+        self.events += count_of(record)
+        self.bytes += size_of(record)
         self.unconfirmed[self.made] = record
         if self.waits_since is None:
             self.waits_since = now
@@ -151,7 +156,7 @@ class LaneWriter:
         return (
             self.epoch,
             self.position,
-            self.made,
+            (self.made, self.events, self.bytes),
             unconfirmed,
             answers,
             self.on_the_way,

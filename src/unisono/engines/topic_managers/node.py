@@ -182,7 +182,9 @@ class ManagerNode(Adopting):
         control, writer = self.control, self.writer
         if control is None or writer is None or control.epoch != self.epoch:
             return []
-        if writer.made < self.settings.lane_records_max or now < self.long_until:
+        settings = self.settings
+        is_large = 0 < settings.lane_bytes_max <= writer.bytes
+        if not (is_large or writer.events >= settings.lane_records_max) or now < self.long_until:
             return []
         self.long_until = now + self.settings.look_s
         return [Send(control.leader, Replan(control.epoch))]

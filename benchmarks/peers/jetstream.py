@@ -18,7 +18,10 @@ WINDOW = 4096  # publishes without an acknowledgement
 
 
 class JetStream(Peer):
-    """nats-py: `publish_async` with a window, and a push consumer with `ordered_consumer=True` for each subscriber."""
+    """nats-py: `publish_async` with a window, an ordered push consumer for each subscriber.
+
+    With handlers: `async for message in subscription.messages` is half as fast.
+    """
 
     taking: Callable[[Row], Callable[[Msg], Awaitable[None]]] = staticmethod(taking)
 

@@ -145,8 +145,21 @@ async def measure(
         "ratios": ratios,
         "missed": missed,
         "repeats": repeats,
+        "runs": [_told(done) for done in runs],
         "versions": versions,
         "machine": machine(),
+    }
+
+
+def _told(done: Run) -> dict[str, Any]:
+    """One run, as it was."""
+    figures = {"events_s": done.events_s, "p50_ms": done.p50_ms, "p99_ms": done.p99_ms}
+    return {
+        "peer": done.peer,
+        "workload": done.cell.workload,
+        "key": done.cell.key,
+        "one_order": done.one_order,
+        **{name: round(value, 3) for name, value in figures.items() if value is not None},
     }
 
 

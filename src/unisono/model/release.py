@@ -13,8 +13,9 @@ they work beside. Whoever says nothing speaks release 1.
 
 from __future__ import annotations
 
-SPEAKS = 2  # raised by a release that adds a message, or a field that means something
+SPEAKS = 3  # raised by a release that adds a message, or a field that means something
 RETAINS = 2  # the first that keeps a history
+BUNDLES = 3  # the first that takes many events at once
 OLDEST = 1  # the oldest release that this one works beside
 
 

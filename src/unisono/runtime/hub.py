@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Effect, Send
@@ -24,7 +24,6 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.port import EventNotificationService
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, PlanError
-from unisono.model.event import Event
 from unisono.model.frames import Batch, Heartbeat, Message, Publication, Run, Stamped
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.local import LocalSubscription
@@ -62,9 +61,6 @@ class Hub:
         self._parked: dict[Callable[[], None], None] = {}
         self.ids = KnownIds()
         self._timer: EngineTimer | None = None
-        self._viewed: Batch | None = None  # the batch that subscriptions are being told of
-        self._views: dict[int | None, list[Event[Any]]] = {}
-        self._shareable = False
 
     # Publishers.
 
@@ -213,24 +209,6 @@ class Hub:
         else:
             for publication in publications:
                 self.service.publish((publication.topic,), publication)
-
-    def views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
-        """The events at these places of a batch, for applications that take them as they are.
-
-        Raw bytes cannot be changed by anybody, so subscriptions that ask for the same places get the same
-        list. Anything else is decoded for each application on its own.
-        """
-        publications = batch.publications
-        source = batch if isinstance(batch, Run) else None
-        if self._viewed is not batch:
-            self._viewed, self._views = batch, {}
-            self._shareable = not any([p.content for p in publications])  # noqa: C419 (faster)
-        key = id(places) if places is not None else None  # a batch keeps its lists of places alive
-        events = self._views.get(key) if self._shareable else None
-        if events is None:
-            chosen = range(len(publications)) if places is None else places
-            events = self._views[key] = [Event(publications[i], source, i) for i in chosen]
-        return events
 
     # Effects of the managers.
 

@@ -20,13 +20,13 @@ from unisono.model.frames import (
     Message,
     Notification,
     Publication,
-    Run,
     Stamped,
 )
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.receipts import Flight
 from unisono.runtime.subscription import Subscription
 from unisono.runtime.timer import EngineTimer
+from unisono.runtime.views import shared_views, views
 
 if TYPE_CHECKING:
     from unisono.runtime.hub import Hub
@@ -247,9 +247,7 @@ class LocalSubscription(Subscription):
 
     def _views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
         """The events at these places; all subscriptions that want raw bytes share one view of a batch."""
-        type_, publications = self.options.type, batch.publications
-        source = batch if isinstance(batch, Run) else None
+        type_ = self.options.type
         if type_ is Any and not self._missed:
-            return self._hub.views(batch, places)
-        chosen = range(len(publications)) if places is None else places
-        return [Event(publications[i], source, i, _type=type_) for i in chosen]
+            return shared_views(batch, places)
+        return views(batch, places, type_)

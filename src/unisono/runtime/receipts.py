@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any
+from itertools import repeat
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,9 @@ from unisono.model.errors import BackPressureError, UnconfirmedError, UnisonoErr
 from unisono.model.frames import Publication, Run
 
 FLIGHT_EVENTS_MAX = 4096
+
+Stamp: TypeAlias = dict[str, int] | tuple[Run, int]
+"""A stamp, or the run in which it is and the place of its event there."""
 
 
 class Flight:
@@ -42,7 +46,7 @@ class Flight:
         self.arrived = False
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
-        self.stamps: dict[int, dict[str, int]] | None = None  # by seat, if nodes gave them one by one
+        self.stamps: dict[int, Stamp] | None = None  # by seat, if nodes gave them, as they came
         self._refused: dict[int, Exception] | None = None  # seats that will never have a place
         self._then: Callable[[Flight], object] | None = None
         self.error: Exception | None = None
@@ -72,6 +76,20 @@ class Flight:
             self.stamps = {}
         self.stamps[seat] = entries
         self._wake_one(seat)
+
+    def place_many(self, seats: list[int], run: Run, places: list[int]) -> None:
+        """Some of them have their places, all in one run."""
+        if self.stamps is None:
+            self.stamps = {}
+        self.stamps.update(zip(seats, zip(repeat(run), places, strict=False), strict=True))
+        if self._seated:
+            for seat in seats:
+                self._wake_one(seat)
+
+    def stamp(self, seat: int) -> dict[str, int]:
+        """The stamp that nodes gave one of them; empty if they have not."""
+        stamp = (self.stamps or {}).get(seat, {})
+        return stamp[0].entries(stamp[1]) if isinstance(stamp, tuple) else stamp
 
     def when_landed(self, then: Callable[[Flight], object]) -> None:
         """Call `then` when all have their places, which may be now."""
@@ -161,7 +179,7 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
     def stamp(self) -> dict[str, int]:
         """Its stamp; empty while it is under way, and for topics that nobody wants ordered."""
         if self._flight.stamps is not None:
-            return dict(self._flight.stamps.get(self._seat, {}))
+            return dict(self._flight.stamp(self._seat))
         run, place = self._flight.run, self._place
         return {} if run is None or place is None else dict(run.entries(place))
 

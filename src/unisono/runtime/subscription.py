@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from unisono.engines.effects import Deliver, Drop, Effect, Fail, Lose, Reject
+from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, ConfigError
 from unisono.model.event import Event
@@ -128,6 +128,9 @@ class Subscription(Lane, ABC):
                 if not in_order:
                     self.tagged += len(events)
                 self._put([self._event(e.publication, e.entries, in_order, e.epoch) for e in events])
+            case DeliverRun():
+                events = effect.events
+                self._put([self._event(e.publication, e.entries, True, e.epoch) for e in events])
             case Drop(event, reason):
                 self.received += 1
                 self._dropped(event.publication, event.entries, reason)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from unisono.engines.contract import Engine
-from unisono.engines.effects import Acknowledge, Effect, Fail, Refuse, Reject
+from unisono.engines.effects import Acknowledge, AcknowledgeRun, Effect, Fail, Refuse, Reject
 from unisono.engines.inputs import Controlled, Publish
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control
@@ -26,9 +26,9 @@ from unisono.model.errors import (
     UnisonoError,
     VersionError,
 )
-from unisono.model.frames import Packet, Sequenced
+from unisono.model.frames import Packet, Run, Sequenced
 from unisono.model.ids import EventId
-from unisono.model.release import SPEAKS, strange
+from unisono.model.release import BUNDLES, SPEAKS, strange
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
@@ -109,8 +109,9 @@ class Client:
         self._interests: list[Interest] = []
         self._known = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
+        self._publisher: Publisher | None = None
         self._asks_for = 0  # the version it wants to know of
-        self._flights: dict[int, tuple[Flight, int]] = {}  # n -> where it sits
+        self._flights: dict[int, Flight] = {}  # n -> the flight it is on; those of a flight count up by one
         self._missing: dict[Flight, int] = {}  # how many of a flight have no place yet
         self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
         self.ids = KnownIds()
@@ -144,7 +145,7 @@ class Client:
                 f"no unisono node answers within {self._patience_s:g} s; start one with `unisono node`, "
                 "or everything with `unisono up`"
             ) from None
-        self._publisher = Publisher(causal=self._causal, bundles=False)
+        self._publisher = Publisher(causal=self._causal, bundles=self.speaks >= BUNDLES)
         self._voice = self.host(self.name, self._publisher, self._carry_out)
 
     def _trouble(self, error: UnisonoError) -> None:
@@ -251,7 +252,7 @@ class Client:
                 return
             self.world = told.world
             self.newest_life = max(self.newest_life, told.latest + 1)  # our clock may have been set back
-        self.speaks = told.speaks
+        self._set_speaks(told.speaks)
         if told.world != self.world:
             self._end(
                 ForgottenError(
@@ -265,6 +266,11 @@ class Client:
         self._known.set()
         for host in list(self._hosts.values()):
             host.handle(Controlled(control))
+
+    def _set_speaks(self, release: int) -> None:
+        self.speaks = release
+        if self._publisher is not None:
+            self._publisher.bundles = release >= BUNDLES
 
     def _beat(self, frame: bytes) -> None:
         try:
@@ -314,7 +320,7 @@ class Client:
 
     def _crash(self, error: UnisonoError) -> None:
         """What is under way will never be confirmed to us."""
-        for flight in {flight: None for flight, _ in self._flights.values()}:
+        for flight in dict.fromkeys(self._flights.values()):
             flight.crash(error)
         self._flights.clear()
         self._missing.clear()
@@ -381,9 +387,9 @@ class Client:
         if self._error is not None:
             flight.crash(self._error)
             return
-        for seat, publication in enumerate(flight.publications):
-            self._flights[publication.n] = (flight, seat)
-        self._missing[flight] = len(flight.publications)
+        first, count = flight.publications[0].n, len(flight.publications)
+        self._flights.update(dict.fromkeys(range(first, first + count), flight))
+        self._missing[flight] = count
         flight.stamps = {}
         self._voice.handle(Publish(flight.publications))
 
@@ -392,6 +398,8 @@ class Client:
             case Acknowledge(Sequenced(topic, id, _, entries, repeated)):
                 self.told[topic] = max(entries[topic], self.told.get(topic, 0))
                 self._acknowledged(id, entries, repeated)
+            case AcknowledgeRun(run):
+                self._acknowledged_run(run)
             case Refuse(id, error):
                 self._refused(id, error)
             case Reject(error):
@@ -400,23 +408,42 @@ class Client:
                 log.error("bus '%s': %s", self.name, error)
 
     def _acknowledged(self, id: EventId, entries: dict[str, int], repeated: bool) -> None:
-        flight, seat = self._flights.pop(id.n, (None, 0))
+        flight = self._flights.pop(id.n, None)
         if flight is not None:
+            seat = id.n - flight.publications[0].n
             if repeated:
                 flight.known = {seat, *(flight.known or ())}
             flight.place(seat, entries)
             if self.observer is not None:
                 self.observer.confirmed(flight.publications[seat])
-            self._seated(flight)
+            self._seated(flight, 1)
+
+    def _acknowledged_run(self, run: Run) -> None:
+        for topic, count in run.counts.items():
+            self.told[topic] = max(run.base[run.index[topic]] + count, self.told.get(topic, 0))
+        found: dict[Flight, tuple[list[int], list[int]]] = {}
+        flights, observer = self._flights, self.observer
+        for place, publication in enumerate(run.publications):
+            flight = flights.pop(publication.n, None)
+            if flight is None:
+                continue  # it was told alone
+            seats, places = found.get(flight) or found.setdefault(flight, ([], []))
+            seats.append(publication.n - flight.publications[0].n)
+            places.append(place)
+            if observer is not None:
+                observer.confirmed(publication)
+        for flight, (seats, places) in found.items():
+            flight.place_many(seats, run, places)
+            self._seated(flight, len(seats))
 
     def _refused(self, id: EventId, error: Exception) -> None:
-        flight, seat = self._flights.pop(id.n, (None, 0))
+        flight = self._flights.pop(id.n, None)
         if flight is not None:
-            flight.refuse(seat, error)
-            self._seated(flight)
+            flight.refuse(id.n - flight.publications[0].n, error)
+            self._seated(flight, 1)
 
-    def _seated(self, flight: Flight) -> None:
-        self._missing[flight] -= 1
+    def _seated(self, flight: Flight, count: int) -> None:
+        self._missing[flight] -= count
         if not self._missing[flight]:
             del self._missing[flight]
             flight.land(None)

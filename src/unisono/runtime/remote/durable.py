@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from unisono.engines.durable.holder import Holder
 from unisono.engines.durable.window import SIZE_MIN, UNACKNOWLEDGED_MAX, Window
-from unisono.engines.effects import Admit, Effect, Fail, Hold, Lose
+from unisono.engines.effects import Admit, Deliver, DeliverRun, Effect, Fail, Hold, Lose
 from unisono.engines.inputs import Keep
 from unisono.engines.topic_managers.recalling import Start
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, ConfigError, GapError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
+from unisono.model.frames import Run
 from unisono.model.places import Place
 from unisono.runtime.options import Options, check_number
 from unisono.runtime.remote.host import Host
@@ -300,6 +301,9 @@ class DurableSubscription(RemoteSubscription):
                 return
             self._window.pass_over(topic, numbers[-1])
         super()._do(effect)
+
+    def _deliver_run(self, run: Run, places: list[int] | None) -> None:
+        self._do(Deliver(DeliverRun(run, places).events))  # each is counted when it is given
 
     def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Admit):

@@ -26,6 +26,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
+from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
@@ -402,7 +403,7 @@ class Node:
         if self._keeper.carry_out(effect) or self._places.carry_out(effect):
             return None
         match effect:
-            case Announce(topics, (Stamped() | Heartbeat() | EpochNotice()) as note):
+            case Announce(topics, (Stamped() | StampedBundle() | Heartbeat() | EpochNotice()) as note):
                 for topic in topics:
                     self._post.announce(topic, note)
             case Reject(error):

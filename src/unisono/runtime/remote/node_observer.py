@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from unisono.engines.effects import Announce, Append, Effect
 from unisono.engines.inputs import Appended, Controlled, Input
 from unisono.engines.takeover.control import Control
+from unisono.model.bundles import Bundle, StampedBundle
 from unisono.model.frames import Create, EpochNotice, Fill, Packet, Publication, Repair, Routed, Stamped
-from unisono.model.lanes import EventRecord, JoinRecord
+from unisono.model.lanes import BundleRecord, EventRecord, JoinRecord, events_of
+from unisono.model.runs import creates_of
 from unisono.observability.logs import fields
 from unisono.observability.metrics import Metrics, Registry
 from unisono.observability.tracing import HEADER, Tracing
@@ -82,14 +84,13 @@ class NodeObserver:
         self.metrics.requests += sum([packet.message is not None for packet in packets])
         if self.tracing is not None:
             for packet in packets:
-                publication = _publication(packet)
-                if publication is not None:
+                for publication in _publications(packet):
                     self._follow(publication)
 
     def handled(self, input: Input) -> None:
         """The store has answered."""
         if type(input) is Appended:
-            if input.sequence is not None and type(input.record) is EventRecord:
+            if input.sequence is not None and isinstance(input.record, (EventRecord, BundleRecord)):
                 self._stored(input.record)
         elif isinstance(input, Controlled):
             self._controlled(input.control)
@@ -103,6 +104,8 @@ class NodeObserver:
         elif type(effect) is Announce:
             if type(effect.notification) is Stamped:
                 self.metrics.announced += 1
+            elif type(effect.notification) is StampedBundle:
+                self.metrics.announced += sum(len(part.ns) for part in effect.notification.parts)
             elif isinstance(effect.notification, EpochNotice):
                 self._begins(effect.notification)
 
@@ -111,15 +114,14 @@ class NodeObserver:
         if type(packet.message) is Repair:
             self.metrics.repaired += len(packet.message.events)
         elif self.tracing is not None and self._followed:
-            publication = _publication(packet)
-            if publication is not None:  # another node gives it the rest of its numbers
+            for publication in _publications(packet):  # another node gives it the rest of its numbers
                 self._sequenced(publication)
 
     # Events.
 
     def _append(self, append: Append) -> None:
         record = append.record
-        if not isinstance(record, (EventRecord, JoinRecord)):  # a tuple: this is asked for every event
+        if not isinstance(record, (EventRecord, BundleRecord, JoinRecord)):  # a tuple: asked for every event
             return
         key = record.epoch, record.index
         if key <= self._newest:
@@ -130,20 +132,22 @@ class NodeObserver:
         if isinstance(record, JoinRecord):
             self.metrics.joins += 1
             return
-        self.metrics.sequenced += 1
+        self.metrics.sequenced += _count(record)
         self._began[key] = time.time_ns()
         if self.tracing is not None:
-            self._sequenced(record.event.publication)
+            for event in events_of(record):
+                self._sequenced(event.publication)
 
-    def _stored(self, record: EventRecord) -> None:
+    def _stored(self, record: EventRecord | BundleRecord) -> None:
         began = self._began.pop((record.epoch, record.index), None)
         if began is None:
             return  # a copy of one that was confirmed
         now = time.time_ns()
-        self.metrics.stored += 1
+        self.metrics.stored += _count(record)
         self.metrics.store.observe((now - began) / 1e9)
         if self.tracing is not None:
-            self.tracing.phase("store", record.event.publication.headers, began, now, node=self.name)
+            for event in events_of(record):
+                self.tracing.phase("store", event.publication.headers, began, now, node=self.name)
 
     def _follow(self, publication: Publication) -> None:
         if publication.headers and HEADER in publication.headers:
@@ -223,12 +227,16 @@ class NodeObserver:
             )
 
 
-def _publication(packet: Packet) -> Publication | None:
-    """The event that a packet wants numbered, if it does."""
+def _publications(packet: Packet) -> list[Publication]:
+    """The events that a packet wants numbered."""
     message = packet.message
     if isinstance(message, Routed) and isinstance(message.message, Create | Fill):
-        return message.message.publication
-    return None
+        return [message.message.publication]
+    return [publication for publication, _ in creates_of(message)] if isinstance(message, Bundle) else []
+
+
+def _count(record: EventRecord | BundleRecord) -> int:
+    return len(record.bundle.order) if isinstance(record, BundleRecord) else 1
 
 
 def _key(publication: Publication) -> tuple[str, int, int]:

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unisono.engines.effects import Admit, Deliver, Drop, Effect, Ignore, Listen
+from unisono.engines.effects import Admit, Deliver, DeliverRun, Drop, Effect, Ignore, Listen
 from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
-from unisono.model.frames import EpochNotice, Heartbeat, Repair, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, Repair, Run, Stamped
+from unisono.model.runs import run_of
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.wire import Note, decode_notes, events_on
 from unisono.runtime.starts import NEW
 from unisono.runtime.subscription import Subscription
+from unisono.runtime.views import shared_views, views
 
 if TYPE_CHECKING:
     from unisono.runtime.observer import Observer
@@ -260,12 +263,20 @@ class RemoteSubscription(Subscription):
             case Admit(floors):
                 self.topics |= floors.keys()
                 self._record_joined(floors)
+            case DeliverRun(run, places) if not self._waits:
+                self._deliver_run(run, places)
             case _:
                 if self._waits:
                     self._observe_end(effect)
                 self._do(effect)
         self._look_settled()
         return None
+
+    def _deliver_run(self, run: Run, places: list[int] | None) -> None:
+        if self.options.type is Any and not self._missed:
+            self._put(shared_views(run, places))
+        else:
+            self._put(views(run, places, self.options.type))
 
     @property
     def _is_joining(self) -> bool:
@@ -327,14 +338,18 @@ class RemoteSubscription(Subscription):
         for note in notes:
             match note:
                 case Stamped(_, epoch):
-                    topic, number = note.topic, note.entries.get(note.topic, 0)
+                    self._fall_behind(note.topic, epoch, note.entries.get(note.topic, 0))
+                case StampedBundle(epoch) if note.is_sound:
+                    for part in note.parts:
+                        self._fall_behind(part.topic, epoch, note.newest(part.topic))
                 case Heartbeat(topic, epoch, number):
-                    pass
+                    self._fall_behind(topic, epoch, number)
                 case _:
                     self._take_note(note)
-                    continue
-            if number > self._behind.get(topic, (0, 0))[1] and self.wants(topic):
-                self._behind[topic] = (epoch, number)
+
+    def _fall_behind(self, topic: str, epoch: int, number: int) -> None:
+        if number > self._behind.get(topic, (0, 0))[1] and self.wants(topic):
+            self._behind[topic] = (epoch, number)
 
     def catch_up(self) -> None:
         """The application has room again."""
@@ -348,6 +363,11 @@ class RemoteSubscription(Subscription):
             self._look_settled()
         elif isinstance(note, Stamped) and self.wants(note.topic):
             self._put([self._event(note.publication, note.entries)])
+        elif isinstance(note, StampedBundle):
+            if note.is_sound:
+                self._put([self._event(p) for p in run_of(note).publications if self.wants(p.topic)])
+            else:
+                self.rejected += 1
 
     # For whoever observes.
 
@@ -355,7 +375,7 @@ class RemoteSubscription(Subscription):
         return time.time_ns()  # they were observed when they arrived
 
     def _observe_notes(self, observer: Observer, notes: list[Note]) -> None:
-        events = [note for note in notes if isinstance(note, Stamped)]
+        events = [event for note in notes for event in _events(note)]
         came = observer.arrived([event.publication for event in events], self)
         for note in notes:
             if isinstance(note, EpochNotice) and note.epoch > self._noticed:
@@ -388,6 +408,8 @@ class RemoteSubscription(Subscription):
         match effect:
             case Deliver(events):
                 done = events
+            case DeliverRun():
+                done = effect.events
             case Drop(event):
                 done = [event]
             case _:
@@ -396,3 +418,10 @@ class RemoteSubscription(Subscription):
             since = self._waits.pop((event.topic, event.number), None)
             if since is not None and self.observer is not None:
                 self.observer.released(event.publication, since, self)
+
+
+def _events(note: Note) -> list[Stamped]:
+    """The events that a notification brings."""
+    if isinstance(note, StampedBundle):
+        return run_of(note).events() if note.is_sound else []
+    return [note] if isinstance(note, Stamped) else []

@@ -16,6 +16,7 @@ packets or notifications of one turn travel together.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -70,6 +71,9 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
         0  # the latest life of a client that was heard of: a new one begins later, whatever its clock says
     )
 
+
+HEARD_MAX = 32  # frames
+_heard: OrderedDict[bytes, list[Note]] = OrderedDict()
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
 _notes: msgspec.msgpack.Decoder[list[Note]] = msgspec.msgpack.Decoder(list[Note])
@@ -170,8 +174,14 @@ def decode_packets(data: bytes) -> list[Packet]:
 
 
 def decode_notes(data: bytes) -> list[Note]:
-    """The notifications that the bytes carry."""
-    return decode_versioned(data, _notes, FRAME_BYTES_MAX, "notifications")
+    """The notifications that the bytes carry; subscriptions of one process that hear the same share them."""
+    known = _heard.get(data)
+    if known is None:
+        known = decode_versioned(data, _notes, FRAME_BYTES_MAX, "notifications")
+        _heard[data] = known
+        if len(_heard) > HEARD_MAX:
+            _heard.popitem(last=False)
+    return known
 
 
 def decode_beat(data: bytes) -> Beat:

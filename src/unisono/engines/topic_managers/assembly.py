@@ -1,67 +1,110 @@
 """Puts bundles together again that came in pieces, one for each topic.
 
-A node sends the pieces of a bundle one right behind the other. So whatever is not here when the same node's next bundle
-comes, or anything else that a subscriber may act upon, is late or lost, and nobody waits for it: the pieces that are
-here are taken as single events, which are held and asked for as usual.
+A node sends the pieces of its bundles in order, and what it sends on one topic comes in order, if it comes at all. So a
+piece is late or lost as soon as anything later comes on its topic: then nobody waits for it any longer, and the pieces
+that are here are taken as single events, which are held and asked for as usual. Bundles of one node leave in their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import NamedTuple
 
 from unisono.model.bundles import StampedBundle
 
+OPEN_MAX = 64  # bundles of one node
+
+
+class Assembled(NamedTuple):
+    """The pieces of a bundle that are here, and whether that is all of it that concerns us."""
+
+    pieces: tuple[StampedBundle, ...]
+    is_whole: bool
+
+
+class _Open:
+    """A bundle of which something is missing, or that has to wait for one before it."""
+
+    __slots__ = ("missing", "pieces")
+
+    def __init__(self, missing: set[str]) -> None:
+        self.missing = missing
+        self.pieces: dict[str, StampedBundle] = {}  # by topic
+
+    def result(self) -> Assembled:
+        return Assembled(tuple({id(p): p for p in self.pieces.values()}.values()), not self.missing)
+
 
 class Assembly:
-    """The bundles of which something is missing, at most one of each node."""
+    """The bundles that have not left, of each node in their order."""
 
     __slots__ = ("_open",)
 
     def __init__(self) -> None:
-        self._open: dict[str, dict[str, StampedBundle]] = {}  # node -> topic -> piece
+        self._open: dict[str, dict[tuple[int, int], _Open]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def earlier(self, piece: StampedBundle) -> list[tuple[StampedBundle, ...]]:
-        """Pieces of another bundle of the same node: the rest of it will not come any more."""
-        others = self._open.get(piece.node)
-        if others is None or _name(next(iter(others.values()))) == _name(piece):
-            return []
-        del self._open[piece.node]
-        return [_once(others.values())]
-
-    def add(self, piece: StampedBundle, is_ours: Callable[[str], bool]) -> tuple[StampedBundle, ...] | None:
-        """Take in a piece; all the pieces of its bundle that are ours if none is missing."""
-        pieces = self._open.setdefault(piece.node, {})
+    def add(self, piece: StampedBundle, is_ours: Callable[[str], bool]) -> list[Assembled]:
+        """Take in a piece; returns what may leave."""
+        node, name = piece.node, (piece.epoch, piece.index)
+        bundles = self._open.setdefault(node, {})
+        if name not in bundles:
+            bundles[name] = _Open({topic for topic in piece.topics if is_ours(topic)})
+            if len(bundles) > 1 and name < max(list(bundles)[:-1]):  # late: into its place
+                self._open[node] = bundles = dict(sorted(bundles.items()))
         for part in piece.parts:
-            pieces[part.topic] = piece
-        if any(topic not in pieces and is_ours(topic) for topic in piece.topics):
-            return None
-        del self._open[piece.node]
-        return _once(pieces[topic] for topic in piece.topics if topic in pieces)
+            bundles[name].pieces[part.topic] = piece
+            bundles[name].missing.discard(part.topic)
+        topics = {part.topic for part in piece.parts}
+        lost = {n for n, b in bundles.items() if n < name and not b.missing.isdisjoint(topics)}
+        if len(bundles) > OPEN_MAX:
+            lost.add(next(iter(bundles)))
+        return self._leave(node, lost)
 
-    def give_up(self) -> list[tuple[StampedBundle, ...]]:
-        """All pieces of bundles that are not whole."""
-        pieces = [_once(found.values()) for found in self._open.values()]
+    def passed(self, topic: str) -> list[Assembled]:
+        """Something else came on a topic: pieces of it that are missing are late or lost."""
+        left: list[Assembled] = []
+        for node in list(self._open):
+            left += self._leave(node, {n for n, b in self._open[node].items() if topic in b.missing})
+        return left
+
+    def give_up(self) -> list[Assembled]:
+        """Everything that is here."""
+        left = [bundle.result() for bundles in self._open.values() for bundle in bundles.values()]
         self._open.clear()
-        return pieces
+        return left
+
+    def _leave(self, node: str, lost: Iterable[tuple[int, int]]) -> list[Assembled]:
+        """What is whole leaves, up to the first that is not; so does everything up to the last that never will be."""
+        bundles = self._open[node]
+        last = max(lost, default=None)
+        left: list[Assembled] = []
+        while bundles:
+            name = next(iter(bundles))
+            if bundles[name].missing and (last is None or name > last):
+                break
+            left.append(bundles.pop(name).result())
+        if not bundles:
+            del self._open[node]
+        return left
 
     def copy(self) -> Assembly:
         """An independent twin."""
         twin = Assembly()
-        twin._open = {node: dict(pieces) for node, pieces in self._open.items()}
+        for node, bundles in self._open.items():
+            twin._open[node] = {}
+            for name, bundle in bundles.items():
+                twin._open[node][name] = _Open(set(bundle.missing))
+                twin._open[node][name].pieces = dict(bundle.pieces)
         return twin
 
     def state(self) -> Hashable:
-        """Equal for twins that miss the same."""
-        return tuple((*_name(next(iter(p.values()))), *sorted(p)) for _, p in sorted(self._open.items()))
+        """Equal for twins that have and miss the same."""
+        return tuple(self._states())
 
-
-def _name(piece: StampedBundle) -> tuple[int, str, int]:
-    return piece.epoch, piece.node, piece.index
-
-
-def _once(pieces: Iterable[StampedBundle]) -> tuple[StampedBundle, ...]:
-    """Each piece once, though it may hold several topics."""
-    return tuple({id(piece): piece for piece in pieces}.values())
+    def _states(self) -> Iterator[Hashable]:
+        for node, bundles in sorted(self._open.items()):
+            for name, bundle in bundles.items():
+                yield node, name, tuple(sorted(bundle.pieces)), tuple(sorted(bundle.missing))

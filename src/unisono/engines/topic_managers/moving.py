@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 from unisono.engines.effects import Admit, Effect, Fail, Reject
-from unisono.engines.inputs import Input, Notified, Tick
+from unisono.engines.inputs import Input, Notified, Received
 from unisono.engines.takeover.patterns import is_match, matching
-from unisono.engines.topic_managers.assembly import Assembly
+from unisono.engines.topic_managers.assembly import Assembled, Assembly
 from unisono.engines.topic_managers.epochs import Epochs
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
@@ -57,7 +57,7 @@ class MovingSubscriber(Subscriber):
             self._out = []
             self._take_piece(notification, now)
             return self._settle()
-        before = [] if isinstance(input, Tick) else self._break_up(now)
+        before = self._break_up(input, now) if self.assembly else []
         self._out = []
         if isinstance(notification, EpochNotice):
             self._learn_epoch(notification)
@@ -170,10 +170,15 @@ class MovingSubscriber(Subscriber):
         if not piece.is_sound:
             self._out.append(Reject(FrameError("a bundle that is none")))
             return
-        for late in self.assembly.earlier(piece):
-            self._take_one_by_one(run_of(*late), now)
-        if (whole := self.assembly.add(piece, self._is_ours)) is not None:
-            self._take_run(run_of(*whole), now)
+        self._take_assembled(self.assembly.add(piece, self._is_ours), now)
+
+    def _take_assembled(self, bundles: list[Assembled], now: float) -> None:
+        for pieces, is_whole in bundles:
+            run = run_of(*pieces)
+            if is_whole:
+                self._take_run(run, now)
+            else:
+                self._take_one_by_one(run, now)
 
     def _is_ours(self, topic: str) -> bool:
         """Whether events of a topic are for us, now or soon."""
@@ -181,13 +186,14 @@ class MovingSubscriber(Subscriber):
             return True
         return bool(self.patterns or self.hoped) and is_match((*self.patterns, *self.hoped), topic)
 
-    def _break_up(self, now: float) -> list[Effect]:
-        """Do not wait for the rest of bundles: something else has come, so it may be lost."""
-        if not self.assembly:
-            return []
+    def _break_up(self, input: Input, now: float) -> list[Effect]:
+        """Do not wait for the rest of bundles when it cannot come any more."""
         self._out = []
-        for late in self.assembly.give_up():
-            self._take_one_by_one(run_of(*late), now)
+        match input:
+            case Notified((Stamped() | Heartbeat()) as note):
+                self._take_assembled(self.assembly.passed(note.topic), now)
+            case Notified(EpochNotice()) | Received():
+                self._take_assembled(self.assembly.give_up(), now)
         return self._out
 
     def _take_run(self, run: Run, now: float) -> None:

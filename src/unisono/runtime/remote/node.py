@@ -30,7 +30,7 @@ from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
-from unisono.model.release import OLDEST, RETAINS, SPEAKS, strange
+from unisono.model.release import BUNDLES, OLDEST, RETAINS, SPEAKS, strange
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
@@ -319,14 +319,20 @@ class Node:
             self._latest = life
 
     def _is_too_old(self, node: str) -> bool:
-        """Whether a node of an older release would write a control record without what this one says.
+        """Whether a node of an older release cannot read, or would not write, what is kept here.
 
         Those that take part already, while they are upgraded, are believed.
         """
-        control = self.control
-        if control is None or not control.retained or node in control.nodes:
+        control, speaks = self.control, self._speaks.get(node, 1)
+        if control is None:
             return False
-        return self._speaks.get(node, 1) < RETAINS
+        if speaks < BUNDLES <= self._release(control):
+            return True
+        return control.retained and node not in control.nodes and speaks < RETAINS
+
+    def _release(self, control: Control) -> int:
+        """The oldest release that a node here speaks, also one that may come back."""
+        return min((self._speaks.get(node, SPEAKS) for node in control.nodes), default=SPEAKS)
 
     def _transmit(self, to: str, packet: Packet) -> None:
         is_node = to in self._nodes
@@ -423,11 +429,10 @@ class Node:
 
     def _told(self, control: Control) -> bytes:
         """What clients are told of the control record."""
-        speaks = min(self._speaks.get(node, SPEAKS) for node in control.live)
         if self._told_of[0] != control.version:
             self._told_of = (control.version, for_clients(control))
         record = self._told_of[1]
-        return encode(Told(self._keeper.world, record, self.durability, speaks, OLDEST, self._latest))
+        return encode(Told(self._keeper.world, record, self.durability, self._release(control), OLDEST, self._latest))
 
     # Signs of life.
 

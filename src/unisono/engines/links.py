@@ -151,21 +151,21 @@ class Links:
         """Take one input at time `now`."""
         if isinstance(input, Arrived):
             return self._arrived(input, now)
-        effects: list[LinkEffect] = []
-        if input is TICK:
-            effects += self._retries(now)
+        if input is not TICK:
+            return self._wrap(self.engine.handle(input, now), now)
+        effects = self._retries(now)
         due = self.engine.next_timer()
-        if input is not TICK or (due is not None and due <= now):
+        if due is not None and due <= now:
             effects += self._wrap(self.engine.handle(input, now), now)
         return effects
 
     def next_timer(self) -> float | None:
         """When a link repeats itself, or the engine wants to be called."""
-        soonest = min(self._due.values(), default=None)
         inner = self.engine.next_timer()
-        if soonest is None or inner is None:
-            return inner if soonest is None else soonest
-        return min(soonest, inner)
+        if not self._due:
+            return inner
+        soonest = min(self._due.values())
+        return soonest if inner is None else min(soonest, inner)
 
     # Who is known.
 

@@ -18,14 +18,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 import nats.errors
 from msgspec import Meta
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from unisono.ens.broker import BrokerService
 from unisono.ens.ending import end
 from unisono.ens.local_store import LocalStore
 from unisono.ens.names import check_prefix, from_subject, to_subject
+from unisono.ens.nats_client import DirectClient
 from unisono.ens.nats_keys import check_keys
 from unisono.ens.options import (
     Address,
@@ -104,7 +103,7 @@ class NatsService(BrokerService):
     def __init__(self, servers: list[Address], options: NatsOptions, *, reliable: bool) -> None:
         super().__init__("nats", servers[0], options, reliable=reliable)
         self._servers = servers
-        self.client = Client()
+        self.client = DirectClient()
         self._subscriptions: dict[str, Subscription] = {}
         self._refused: list[Exception] = []  # by each server, while we connect for the first time
         self._slow: dict[str, int] = {}  # frames dropped by subject, until they are reported
@@ -112,7 +111,7 @@ class NatsService(BrokerService):
     # Connecting.
 
     async def _reach(self) -> None:
-        self._refused, self.client = [], Client()
+        self._refused, self.client = [], DirectClient()
         connecting = asyncio.create_task(self._connect())
         try:
             limit_s = self.options.connect_timeout * len(self._servers) + 1
@@ -236,22 +235,17 @@ class NatsService(BrokerService):
     async def _subscribe(self, source: str) -> Subscription:
         prefix, deliver = self.options.prefix, self.routes.deliver
 
-        async def heard(message: Msg) -> None:
-            deliver(source, from_subject(message.subject, prefix), message.data)
+        def heard(subject: str, data: bytes) -> None:
+            deliver(source, from_subject(subject, prefix), data)
 
-        return await self.client.subscribe(
-            to_subject(source, prefix),
-            cb=heard,
-            pending_msgs_limit=self.options.pending_frames,
-            pending_bytes_limit=self.options.pending_bytes,
-        )
+        return await self.client.listen(to_subject(source, prefix), heard)
 
     async def _ignore(self, sources: list[str]) -> None:
         for source in sources:
             subscription = self._subscriptions.pop(source, None)
             if subscription is not None:
                 with suppress(nats.errors.Error):
-                    await subscription.unsubscribe()
+                    await self.client.unlisten(subscription)
 
     def _dropped(self, subject: str) -> None:
         if not self._slow:  # one report for a burst, not one for each frame

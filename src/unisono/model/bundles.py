@@ -9,6 +9,7 @@ and the order of the whole, and the part of one topic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import lt
 
 import msgspec
 
@@ -38,9 +39,9 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
         columns = (self.nths, self.bodies, self.times, self.contents)
         return (
             count > 0
-            and all(len(column) == count for column in columns)
+            and {len(column) for column in columns} == {count}
             and self.ns[0] > self.after >= 0
-            and all(a < b for a, b in zip(self.ns, self.ns[1:], strict=False))
+            and (count == 1 or all(map(lt, self.ns, self.ns[1:])))
             and all(0 <= place < count for place, _ in (*self.keys, *self.headers))
         )
 

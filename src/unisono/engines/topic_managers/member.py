@@ -88,6 +88,8 @@ class Member:
         """Take one input at time `now`."""
         if self.inner.failed:
             return []
+        if type(input) is Notified and self.recalling is None:  # first: this is what comes all the time
+            return self._enter(self._inner(input, now), now)
         match input:
             case Change(add, remove):
                 effects = self._change(split(add), split(remove), now)
@@ -117,8 +119,11 @@ class Member:
         if self.inner.failed:
             return None
         past = None if self.recalling is None else self.recalling.ask_at
-        times = (self.inner.next_timer(), self.retry_at, self.report_at, self.ask_at, self.notice_at, past)
-        return min((time for time in times if time is not None), default=None)
+        soonest = self.inner.next_timer()
+        for time in (self.retry_at, self.report_at, self.ask_at, self.notice_at, past):
+            if time is not None and (soonest is None or time < soonest):
+                soonest = time
+        return soonest
 
     def _tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -59,7 +59,7 @@ class Missing:
 
     def next_timer(self) -> float | None:
         """When to ask next."""
-        return min((when for when, _ in self._asks.values()), default=None)
+        return min([when for when, _ in self._asks.values()]) if self._asks else None
 
     def copy(self) -> Missing:
         """An independent twin."""

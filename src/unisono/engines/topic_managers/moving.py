@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from unisono.engines.effects import Admit, Effect, Fail, Reject
+from unisono.engines.effects import Admit, Effect, Fail
 from unisono.engines.inputs import Input, Notified, Received
 from unisono.engines.takeover.patterns import is_match, matching
 from unisono.engines.topic_managers.assembly import Assembled, Assembly
@@ -20,7 +20,7 @@ from unisono.engines.topic_managers.epochs import Epochs
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.bundles import StampedBundle
-from unisono.model.errors import FrameError, LeaseError
+from unisono.model.errors import LeaseError
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Run, Stamped
 from unisono.model.runs import run_of
 
@@ -56,6 +56,10 @@ class MovingSubscriber(Subscriber):
         if isinstance(notification, StampedBundle):
             self._out = []
             self._take_piece(notification, now)
+            return self._settle()
+        if type(notification) is Stamped and self._is_next(notification):
+            self._out = []
+            self._deliver(notification)
             return self._settle()
         before = self._break_up(input, now) if self.assembly else []
         self._out = []
@@ -165,11 +169,23 @@ class MovingSubscriber(Subscriber):
 
     # Arrivals.
 
+    def _is_next(self, event: Stamped) -> bool:
+        """Whether an event may be delivered at once, as nothing is in its way: mostly it is so."""
+        if event.epoch != self.epoch or self.joining or self.held or self.assembly:
+            return False
+        topic, entries, reached = event.topic, event.entries, self.reached
+        number = entries.get(topic, 0)
+        if reached.get(topic) != number - 1 or self.passed[topic].floor != number - 1:
+            return False
+        if self.passed[topic].above or not (self.exact or self.is_clean(event)):
+            return False
+        for x, told in entries.items():
+            if told < 0 or (x != topic and reached.get(x, told) < told):
+                return False
+        return self.group is None or entries.keys() == self.group(topic)
+
     def _take_piece(self, piece: StampedBundle, now: float) -> None:
         """Part of a bundle: the rest of what concerns us is on its way, or lost."""
-        if not piece.is_sound:
-            self._out.append(Reject(FrameError("a bundle that is none")))
-            return
         self._take_assembled(self.assembly.add(piece, self._is_ours), now)
 
     def _take_assembled(self, bundles: list[Assembled], now: float) -> None:

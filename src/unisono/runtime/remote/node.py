@@ -432,7 +432,9 @@ class Node:
         if self._told_of[0] != control.version:
             self._told_of = (control.version, for_clients(control))
         record = self._told_of[1]
-        return encode(Told(self._keeper.world, record, self.durability, self._release(control), OLDEST, self._latest))
+        return encode(
+            Told(self._keeper.world, record, self.durability, self._release(control), OLDEST, self._latest)
+        )
 
     # Signs of life.
 

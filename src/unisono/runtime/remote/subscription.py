@@ -339,7 +339,7 @@ class RemoteSubscription(Subscription):
             match note:
                 case Stamped(_, epoch):
                     self._fall_behind(note.topic, epoch, note.entries.get(note.topic, 0))
-                case StampedBundle(epoch) if note.is_sound:
+                case StampedBundle(epoch):
                     for part in note.parts:
                         self._fall_behind(part.topic, epoch, note.newest(part.topic))
                 case Heartbeat(topic, epoch, number):
@@ -364,10 +364,7 @@ class RemoteSubscription(Subscription):
         elif isinstance(note, Stamped) and self.wants(note.topic):
             self._put([self._event(note.publication, note.entries)])
         elif isinstance(note, StampedBundle):
-            if note.is_sound:
-                self._put([self._event(p) for p in run_of(note).publications if self.wants(p.topic)])
-            else:
-                self.rejected += 1
+            self._put([self._event(p) for p in run_of(note).publications if self.wants(p.topic)])
 
     # For whoever observes.
 
@@ -423,5 +420,5 @@ class RemoteSubscription(Subscription):
 def _events(note: Note) -> list[Stamped]:
     """The events that a notification brings."""
     if isinstance(note, StampedBundle):
-        return run_of(note).events() if note.is_sound else []
+        return run_of(note).events()
     return [note] if isinstance(note, Stamped) else []

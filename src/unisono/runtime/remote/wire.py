@@ -27,7 +27,7 @@ from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.engines.topic_managers.describing import NodeDescription
 from unisono.model.bundles import StampedBundle
 from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
-from unisono.model.errors import ConfigError, TopicError
+from unisono.model.errors import ConfigError, FrameError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.model.ids import check_topic
 
@@ -178,6 +178,8 @@ def decode_notes(data: bytes) -> list[Note]:
     known = _heard.get(data)
     if known is None:
         known = decode_versioned(data, _notes, FRAME_BYTES_MAX, "notifications")
+        if not all(note.is_sound for note in known if type(note) is StampedBundle):
+            raise FrameError("notifications with a bundle that is none")
         _heard[data] = known
         if len(_heard) > HEARD_MAX:
             _heard.popitem(last=False)

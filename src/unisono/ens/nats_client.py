@@ -1,0 +1,51 @@
+"""The NATS client, with a short way in: what is heard is handed on as it is read.
+
+The client of nats-py gives every subscription a queue and a task. So messages of several subjects overtake each other on
+their way through one process, which the ordering layer then has to put right, and each costs a switch of tasks. Our
+listeners return at once and must not be overtaken: they are called from where the connection is read, in its order, and
+what they cannot take in yet stays in the socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+Hear: TypeAlias = Callable[[str, bytes], None]
+"""Called with a subject and a payload; must not block and must not raise."""
+
+
+class DirectClient(Client):
+    """A client whose `listen` bypasses queues; everything else is as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hears: dict[object, Hear] = {}  # by the callback that stands for it
+
+    async def listen(self, subject: str, hear: Hear) -> Subscription:
+        """Subscribe; whatever comes is heard in the order of the connection."""
+
+        async def stands_for(message: Msg) -> None:
+            hear(message.subject, message.data)
+
+        self._hears[stands_for] = hear
+        return await self.subscribe(subject, cb=stands_for)
+
+    async def unlisten(self, subscription: Subscription) -> None:
+        """Unsubscribe."""
+        self._hears.pop(subscription._cb, None)
+        await subscription.unsubscribe()
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        subscription = self._subs.get(sid)
+        hear = None if subscription is None else self._hears.get(subscription._cb)
+        if hear is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(data)
+        hear(subject.decode(), data)

@@ -75,11 +75,11 @@ def test_a_node_and_a_bus_count_what_passes(nats_url):
                 found = sample(registry, "node", "n1")
                 for counter in ("sequenced", "stored", "announced"):
                     assert found.counters[counter] == 50
-                assert found.counters["requests"] >= 51
+                assert found.counters["requests"] >= 2  # bundles are one each
                 assert found.counters["joins"] >= 1
                 assert found.counters["epoch_changes"] >= 1
                 assert found.counters["rejected"] == found.counters["takeovers"] == 0
-                assert measured(found, "store") == 50
+                assert 1 <= measured(found, "store") <= 50  # records
                 assert found.gauges["topics"] == 2
                 assert found.gauges["subscriptions"] == found.gauges["nodes"] == 1
                 assert found.gauges["peers"] >= 2

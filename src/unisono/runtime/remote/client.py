@@ -26,12 +26,11 @@ from unisono.model.errors import (
     UnisonoError,
     VersionError,
 )
-from unisono.model.frames import Packet, Run, Sequenced
-from unisono.model.ids import EventId
+from unisono.model.frames import Packet, Sequenced
 from unisono.model.release import BUNDLES, SPEAKS, strange
-from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
+from unisono.runtime.remote.departures import Departures
 from unisono.runtime.remote.durable import DurableSubscription
 from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.post import Post
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 ASK_S = 0.5  # how often it is asked again
 NODES_MAX = 4096
 PLACES_SINCE = 2  # the release since which nodes keep places, and tell the past
-UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
 
 log = logging.getLogger("unisono")
 
@@ -111,11 +109,8 @@ class Client:
         self._asking: asyncio.Task[None] | None = None
         self._publisher: Publisher | None = None
         self._asks_for = 0  # the version it wants to know of
-        self._flights: dict[int, Flight] = {}  # n -> the flight it is on; those of a flight count up by one
-        self._missing: dict[Flight, int] = {}  # how many of a flight have no place yet
-        self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
-        self.ids = KnownIds()
-        self._parked: dict[Callable[[], None], None] = {}
+        self.departures = Departures()
+        self.ids = self.departures.ids
 
     # Opening and closing.
 
@@ -160,7 +155,7 @@ class Client:
     def welcome(self, bus: Bus) -> int:
         """The bus this is for; returns its incarnation."""
         self.publishers[bus] = None
-        self.observer = bus._observer
+        self.observer = self.departures.observer = bus._observer
         return self.newest_life
 
     def hush(self) -> None:
@@ -181,7 +176,7 @@ class Client:
         error = UnconfirmedError(
             f"bus '{self.name}' was closed before the event was confirmed; it may have its place, or not"
         )
-        self._crash(error)
+        self.departures.crash(error)
         await self.close()
 
     # Hosts.
@@ -315,15 +310,8 @@ class Client:
             self._error = error
             for subscription in list(self.subscriptions.values()):
                 subscription.end(self._error)
-            self._crash(self._error)
+            self.departures.crash(self._error)
             self.hush()
-
-    def _crash(self, error: UnisonoError) -> None:
-        """What is under way will never be confirmed to us."""
-        for flight in dict.fromkeys(self._flights.values()):
-            flight.crash(error)
-        self._flights.clear()
-        self._missing.clear()
 
     def _ask(self, version: int) -> None:
         """Ask until a control record of this version, or a newer one, is known."""
@@ -387,71 +375,22 @@ class Client:
         if self._error is not None:
             flight.crash(self._error)
             return
-        first, count = flight.publications[0].n, len(flight.publications)
-        self._flights.update(dict.fromkeys(range(first, first + count), flight))
-        self._missing[flight] = count
-        flight.stamps = {}
+        self.departures.depart(flight)
         self._voice.handle(Publish(flight.publications))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Acknowledge(Sequenced(topic, id, _, entries, repeated)):
-                self.told[topic] = max(entries[topic], self.told.get(topic, 0))
-                self._acknowledged(id, entries, repeated)
+                self.departures.tell(topic, entries[topic])
+                self.departures.placed(id, entries, repeated=repeated)
             case AcknowledgeRun(run):
-                self._acknowledged_run(run)
+                self.departures.placed_run(run)
             case Refuse(id, error):
-                self._refused(id, error)
+                self.departures.refused(id, error)
             case Reject(error):
                 self._reject(error)
             case Fail(error):
                 log.error("bus '%s': %s", self.name, error)
-
-    def _acknowledged(self, id: EventId, entries: dict[str, int], repeated: bool) -> None:
-        flight = self._flights.pop(id.n, None)
-        if flight is not None:
-            seat = id.n - flight.publications[0].n
-            if repeated:
-                flight.known = {seat, *(flight.known or ())}
-            flight.place(seat, entries)
-            if self.observer is not None:
-                self.observer.confirmed(flight.publications[seat])
-            self._seated(flight, 1)
-
-    def _acknowledged_run(self, run: Run) -> None:
-        for topic, count in run.counts.items():
-            self.told[topic] = max(run.base[run.index[topic]] + count, self.told.get(topic, 0))
-        found: dict[Flight, tuple[list[int], list[int]]] = {}
-        flights, observer = self._flights, self.observer
-        for place, publication in enumerate(run.publications):
-            flight = flights.pop(publication.n, None)
-            if flight is None:
-                continue  # it was told alone
-            seats, places = found.get(flight) or found.setdefault(flight, ([], []))
-            seats.append(publication.n - flight.publications[0].n)
-            places.append(place)
-            if observer is not None:
-                observer.confirmed(publication)
-        for flight, (seats, places) in found.items():
-            flight.place_many(seats, run, places)
-            self._seated(flight, len(seats))
-
-    def _refused(self, id: EventId, error: Exception) -> None:
-        flight = self._flights.pop(id.n, None)
-        if flight is not None:
-            flight.refuse(id.n - flight.publications[0].n, error)
-            self._seated(flight, 1)
-
-    def _seated(self, flight: Flight, count: int) -> None:
-        self._missing[flight] -= count
-        if not self._missing[flight]:
-            del self._missing[flight]
-            flight.land(None)
-            self.ids.landed(flight)
-        if self._parked and not self.is_full:
-            parked, self._parked = self._parked, {}
-            for resume in parked:
-                asyncio.get_running_loop().call_soon(resume)
 
     @property
     def retries(self) -> int:
@@ -466,7 +405,7 @@ class Client:
     @property
     def unconfirmed(self) -> int:
         """Events that have no place yet."""
-        return len(self._flights)
+        return len(self.departures)
 
     # Planning.
 
@@ -484,15 +423,15 @@ class Client:
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return len(self._flights) >= UNDER_WAY_MAX
+        return self.departures.is_full
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""
-        self._parked[resume] = None
+        self.departures.park(resume)
 
     def unpark(self, resume: Callable[[], None]) -> None:
         """Do not call it any more."""
-        self._parked.pop(resume, None)
+        self.departures.unpark(resume)
 
     def make_room(self, lane: Lane) -> None:
         """A subscription is no longer full."""

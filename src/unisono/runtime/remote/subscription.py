@@ -196,7 +196,7 @@ class RemoteSubscription(Subscription):
             return False
         if self._member.recalling is not None:
             return True  # the past is still being told
-        told = self._client.told
+        told = self._client.departures.told
         return any(reached < told.get(topic, 0) for topic, reached in self._member.inner.reached.items())
 
     # Changing.

@@ -23,6 +23,7 @@ from unisono.model.frames import (
     Stamped,
 )
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.runs import bundle_of
 
 BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
 PLAN = next_plan(Intent("line", ("A", "B")), BOTH, threshold=2, epoch=0)
@@ -293,6 +294,21 @@ def test_what_would_end_in_another_lane_waits_for_what_is_under_way():
     assert one.handle(create("B", 2), 0.0) == []
     effects = stored(one, append, 1)
     assert [e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Routed)] == ["N1"]
+
+
+def test_a_bundle_is_taken_apart_while_an_event_it_is_ordered_with_may_be_elsewhere():
+    """Z's events climb to A through another node: what A knows of Z is not how far Z is."""
+    held = [Registration(name, 1, ("A", "Z")) for name in "sr"]
+    plan = next_plan(Intent("line", ("A", "Y", "Z")), held, threshold=2, epoch=0)
+    control = first_control(plan, {"A": "N1", "Y": "N2", "Z": "N1"}, ["N1", "N2"])
+    one, two = node("N1", control), node("N2", control)
+    (climbing,) = one.handle(create("Z"), 0.0)
+    bundle = bundle_of([Publication("q", 0, n, "A") for n in (1, 2)], 1, 0, {})
+    first, second = (append.record.event for append in one.handle(Received("q", bundle), 0.0))
+    assert [first.entries, second.entries] == [{"A": 1, "Z": 0}, {"A": 2, "Z": 0}]
+    (passed,) = two.handle(Received("N1", climbing.message), 0.0)
+    (last,) = one.handle(Received("N2", passed.message), 0.0)
+    assert last.record.event.entries == {"Z": 1, "A": 2}
 
 
 def test_what_follows_an_event_nobody_knows_is_not_numbered_before_it():

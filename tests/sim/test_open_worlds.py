@@ -137,7 +137,7 @@ def test_long_lanes_make_epochs_and_what_nobody_needs_is_cut_off():
     simulation, ending = run(world(Want(0.0, "s1", ("new.1", "new.2")), *BURSTS, members=("s1",), node=node))
     assert simulation.storage.control.epoch >= 3
     assert ending.facts["truncations"]
-    assert simulation.storage.cut["N1"] >= 8
+    assert simulation.storage.cut["N1"] >= 4  # some of these records hold several events
     assert len(seen(ending, "s1")) == 24
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import NamedTuple
 
 from unisono.engines.chronicle.chapters import Chapters
-from unisono.engines.chronicle.order import in_order
+from unisono.engines.chronicle.found import Chapter
 from unisono.engines.chronicle.reading import Reading
 from unisono.engines.effects import Read
 from unisono.engines.inputs import ReadBack
-from unisono.model.frames import Entries, Stamped
+from unisono.model.frames import Entries
 from unisono.model.lanes import EpochRecord
 
 CHAPTERS_KEPT = 2  # closed epochs that are kept once they are read, and that are read at once
@@ -23,13 +22,6 @@ class UnreadError(Exception):
     def __init__(self, *pieces: Read) -> None:
         super().__init__(*pieces)
         self.pieces = pieces
-
-
-class Chapter(NamedTuple):
-    """A closed epoch: its events in the order of the log, and by topic and number."""
-
-    events: list[Stamped]
-    found: dict[tuple[str, int], Stamped]
 
 
 class Library:
@@ -58,7 +50,7 @@ class Library:
                 self._forget(epoch)
             elif not reading.open:
                 self._readings.pop(epoch, None)
-                self._read[epoch] = Chapter(in_order(reading.found.values()), reading.found)
+                self._read[epoch] = Chapter(reading.found)
                 if len(self._read) > CHAPTERS_KEPT:
                     self._read.popitem(last=False)
 

@@ -16,18 +16,18 @@ def mend(library: Library, nack: Nack) -> Repair:
         return Repair(topic, (), tuple(n for n in nack.numbers if n <= kept), 0)
     if epoch == library.chapters.newest:
         reading = library.present()
-        if (topic, first) not in reading.found and reading.ended != reading.open:
+        if reading.found.get(topic, first) is None and reading.ended != reading.open:
             raise UnreadError(*reading.wanted())
         reading.ended.clear()
         found = reading.found
         void: tuple[int, ...] = ()
     else:
         found, last = library.chapter(epoch).found, library.numbers(epoch + 1).get(topic, 0)
-        void = tuple(n for n in nack.numbers if n <= last and (topic, n) not in found)  # nobody has them
+        void = tuple(n for n in nack.numbers if n <= last and found.get(topic, n) is None)  # nobody has them
     events: list[Stamped] = []
     size = 0
     for number in nack.numbers:
-        if (event := found.get((topic, number))) is not None and size < BYTES_MAX:
+        if (event := found.get(topic, number)) is not None and size < BYTES_MAX:
             events.append(event)
             size += EVENT_BYTES + len(event.publication.body) + ENTRY_BYTES * len(event.entries)
     return Repair(topic, tuple(events), void, 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
+from unisono.engines.chronicle.found import Found
 from unisono.engines.effects import Read
 from unisono.engines.inputs import ReadBack
-from unisono.model.frames import Stamped
-from unisono.model.lanes import EpochRecord, SealRecord, count_of, events_of
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, SealRecord, count_of
 
 RECORDS_MAX = 2_000  # records asked for at once
 RECORDS_FIRST = 64  # the first time
@@ -23,7 +23,7 @@ class Reading:
         self.index = dict.fromkeys(lanes, 0)  # of the last record that counts
         self.open = set(lanes)  # lanes in which the epoch has not ended
         self.ended: set[str] = set()  # lanes that had nothing more to read for the moment
-        self.found: dict[tuple[str, int], Stamped] = {}
+        self.found = Found()
         self._size = dict.fromkeys(lanes, RECORDS_FIRST)  # records asked for next; bundles hold many events
 
     def wanted(self) -> list[Read]:
@@ -48,8 +48,10 @@ class Reading:
                     return True
             elif record.epoch == self.epoch and record.index == self.index[lane] + 1:
                 self.index[lane] = record.index
-                for event in events_of(record):
-                    self.found[event.topic, event.number] = event
+                if isinstance(record, EventRecord):
+                    self.found.add(record.event)
+                elif isinstance(record, BundleRecord):
+                    self.found.add(record.bundle)
         if not piece.rest:
             self.ended.add(lane)
         return True
@@ -58,7 +60,7 @@ class Reading:
         """An independent twin."""
         twin = Reading(self.epoch, self.after)
         twin.index, twin.open, twin.ended = dict(self.index), set(self.open), set(self.ended)
-        twin.found, twin._size = dict(self.found), dict(self._size)
+        twin.found, twin._size = self.found.copy(), dict(self._size)
         return twin
 
     def state(self) -> Hashable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from unisono.engines.chronicle.library import Library
 from unisono.engines.takeover.patterns import matching
 from unisono.model.frames import Entries, Recall, Recalled, Stamped
@@ -28,33 +30,33 @@ def tell(library: Library, recall: Recall) -> Recalled:
     if epoch >= recall.until:
         floors = _floors(library, epoch, recall) if recall.since else floors
         return Recalled(asked, (), epoch, 0, floors, done=True)
-    events = library.chapter(epoch).events
-    wanted = frozenset(matching(recall.names, {event.topic for event in events}))
+    chapter = library.chapter(epoch)
+    wanted = frozenset(matching(recall.names, chapter.found.topics))
     if recall.since:
-        return _first_since(library, recall, epoch, events, wanted)
+        return _first_since(library, recall, epoch, chapter.events(0, wanted))
     page: list[Stamped] = []
     size = 0
-    while index < len(events) and len(page) < EVENTS_MAX and size < BYTES_MAX:
-        event = events[index]
-        index += 1
-        if event.topic in wanted and event.number > recall.clock.get(event.topic, 0):
+    for after, event in chapter.events(index, wanted):
+        if len(page) == EVENTS_MAX or size >= BYTES_MAX:
+            break
+        index = after
+        if event.number > recall.clock.get(event.topic, 0):
             page.append(event)
             size += EVENT_BYTES + len(event.publication.body) + ENTRY_BYTES * len(event.entries)
-    if index >= len(events):
+    else:
         epoch, index = epoch + 1, 0
     return Recalled(asked, tuple(page), epoch, index, floors, done=epoch >= recall.until)
 
 
 def _first_since(
-    library: Library, recall: Recall, epoch: int, events: list[Stamped], wanted: frozenset[str]
+    library: Library, recall: Recall, epoch: int, events: Iterable[tuple[int, Stamped]]
 ) -> Recalled:
     """Look in one epoch for the first event that is young enough; the answer says where it is."""
     asked, floors = (recall.epoch, recall.index), _floors(library, epoch, recall)
-    for index, event in enumerate(events):
-        if event.topic in wanted:
-            if event.publication.published_at >= recall.since:
-                return Recalled(asked, (), epoch, index, floors)
-            floors[event.topic] = event.number
+    for after, event in events:
+        if event.publication.published_at >= recall.since:
+            return Recalled(asked, (), epoch, after - 1, floors)
+        floors[event.topic] = event.number
     done = epoch + 1 >= recall.until
     return Recalled(asked, (), epoch + 1, 0, floors if done else None, done)
 

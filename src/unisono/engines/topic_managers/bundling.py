@@ -1,7 +1,7 @@
 """Many events at once: a bundle is numbered, stored and announced as one, where its managers live together.
 
-Where all topics that share subscribers with those of a bundle are on one node, nothing is ever between two managers,
-and what each knows of a lower-ranked topic is that topic's newest number. So the stamps of a whole bundle follow from
+Where all topics that share subscribers with those of a bundle are on one node, and so is every other that lies between
+them in the plan, nothing is ever between two managers, and what each knows of a lower-ranked topic is that topic's newest number. So the stamps of a whole bundle follow from
 one clock and the order of its events: the same stamps that its events would get one by one (a test compares them).
 Whatever is not as plain as that is taken apart, and goes the way of single events.
 """
@@ -85,12 +85,14 @@ class Bundling(Hosting):
         return bundle.size + words <= limit
 
     def _is_whole(self, manager: TopicManager) -> bool:
-        """Whether every manager that shares subscribers with this one, or is on its way, is here."""
+        """Whether every manager that shares subscribers with this one is here, and what is on the way between them."""
         neighbours = (manager.group, manager.path)
         known = self._plain.get(manager.topic)
         if known is None or known[0] != neighbours:
-            here = all(x in self.managers for x in (*manager.group, *manager.path))
-            known = self._plain[manager.topic] = (neighbours, here)
+            topic, plan = manager.topic, manager.plan
+            between = [y for x in manager.below for y in plan.path_to(x, (topic,))]
+            here = all(x in self.managers for x in (*manager.group, *manager.path, *between))
+            known = self._plain[topic] = (neighbours, here)
         return known[1]
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:

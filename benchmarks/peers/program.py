@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.peers.kit import HEAD, Missing, Peer, Work, judge, say
+from unisono.server.child import Child, ended
 
 RECORD = struct.Struct(HEAD.format + "Q")
 COMPILE_S = 120.0
@@ -38,13 +39,12 @@ class Program(Peer):
     async def subscribe_role(self, work: Work) -> None:
         """Pass on that it is ready, then read and judge what it heard."""
         command = self._called("subscribe", work)
-        program = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        assert program.stdout is not None
-        if not await program.stdout.readline():
-            raise RuntimeError(f"{command[0]} ended with {await program.wait()}")
-        say({"ready": True})
-        if not await program.stdout.readline():
-            raise RuntimeError(f"{command[0]} ended with {await program.wait()}")
+        program = await Child.start(command, name=command[0], stdout=asyncio.subprocess.PIPE)
+        for word in ("ready", "heard"):
+            if not await program.output.readline():
+                raise RuntimeError(f"{command[0]} {ended(await program.wait())}")
+            if word == "ready":
+                say({"ready": True})
         rows = [
             list(RECORD.iter_unpack((Path(work.folder) / f"row.{i}").read_bytes()))
             for i in range(work.subscribers)

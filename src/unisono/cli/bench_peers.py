@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,6 +63,7 @@ def peers(
         concurrent_events,
         seconds,
     )
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # as Ctrl-C: in good order
     with progress("bench peers") as tell:
         result = run_loop(measure(wanted, cells, repeats, tell))
     if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -26,7 +27,6 @@ READY_S = 60.0
 PUBLISH_S = 300.0
 HEAR_S = 300.0  # subscribers give up by themselves when nothing comes any more
 STOP_S = 20.0
-LAST_SIGNAL = 9
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +95,13 @@ class Script:
             async with asyncio.timeout(STOP_S):
                 await self._process.wait()
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, LAST_SIGNAL)
-            await self._process.wait()
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End it at once, and what it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
 
     def _complaint(self) -> str:
         lines = tail(self._errors).splitlines()
@@ -111,7 +115,7 @@ async def script(peer: str, role: str, folder: Path, **work: Any) -> AsyncIterat
     program = [sys.executable, "-m", f"benchmarks.peers.{peer.replace('-', '_')}", role]
     with errors.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-I", "-S", guard.__file__, MODE, str(LAST_SIGNAL), str(os.getpid())],
+            *[sys.executable, "-I", "-S", guard.__file__, MODE, str(int(signal.SIGKILL)), str(os.getpid())],
             *[*program, msgspec.json.encode(work | {"folder": str(folder)}).decode()],
             cwd=ROOT,
             stdin=asyncio.subprocess.PIPE,
@@ -122,8 +126,10 @@ async def script(peer: str, role: str, folder: Path, **work: Any) -> AsyncIterat
     running = Script(process, f"{peer} ({role})", errors)
     try:
         yield running
-    finally:
-        await running.end()
+    except BaseException:
+        await running.kill()
+        raise
+    await running.end()
 
 
 async def check(peer: str) -> tuple[str, str]:

@@ -44,6 +44,7 @@ class Moving(NamedTuple):
 def moving_worlds(*, quick: bool) -> Iterator[Moving]:
     """All of them, or the smallest."""
     for kind in PLANS:
+        yield from _bundled(kind, quick=quick)
         for name, world in _static(kind):
             for row, harm in _harms(world).items():
                 if not quick or (name == "2 topics" and row != "zombie"):
@@ -71,6 +72,21 @@ def _with_changes(
                 bound = CORE
             harm = _harms(world)[row]
             yield Moving(f"joins and leaves, {row}; {kind}; {delivery}", name, changing.but(harm=harm), bound)
+
+
+def _bundled(kind: PlanKind, *, quick: bool) -> Iterator[Moving]:
+    """Events that are published at once, beside single ones, and in pieces that come in any order."""
+    both = dict.fromkeys(("s1", "s2"), "T1 T2")
+    two = _with(_of("T1:N1 T2:N1", "a:T1:p b:T2:p", kind, {}).but(spare=("N2",), at_once=True), both, {})
+    beside = two.but(events=_events("a:T1:p b:T2:p c:T2:q"))
+    later = _with(beside, {"s1": "T1 T2", "s2": "T2"}, {"s2": "+T1"})
+    for name, world in (("a bundle", two), ("and a single event", beside), ("and a join", later)):
+        if not quick or world is not later:
+            yield Moving(f"bundles; {kind}", name, world, HARMED)
+        for row in ("swap", "crash", "zombie", "lost append"):
+            if not quick or (world is two and row in ("crash", "lost append")):
+                bound = HARMED_TAGGED if quick or world is later else HARMED
+                yield Moving(f"bundles, {row}; {kind}", name, world.but(harm=_harms(world)[row]), bound)
 
 
 def _opened(kind: PlanKind, delivery: str, settings: SubscriberSettings, *, quick: bool) -> Iterator[Moving]:
@@ -172,7 +188,12 @@ def _with(world: MovingScenario, members: dict[str, str], scripts: dict[str, str
 
 
 def _events(text: str) -> tuple[Planned, ...]:
-    return tuple(Planned(name, topic) for name, topic in (event.split(":") for event in text.split()))
+    """As in "a:T1", or "a:T1:p" if it is not of a publisher of its own."""
+    return tuple(_planned(*event.split(":")) for event in text.split())
+
+
+def _planned(name: str, topic: str, publisher: str = "") -> Planned:
+    return Planned(name, topic, publisher)
 
 
 def _holdings(held: dict[str, str]) -> Holdings:

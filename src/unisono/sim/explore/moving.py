@@ -77,6 +77,7 @@ class MovingScenario:
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     scripts: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     patterns: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what anybody holds by pattern
+    at_once: bool = False  # whoever publishes several events publishes all of them at once
     starts: Mapping[str, Start] = field(default_factory=dict)  # members that begin in the past
     retained: bool = False  # whether the history is kept
     spare: tuple[str, ...] = ()  # nodes that own nothing at the start

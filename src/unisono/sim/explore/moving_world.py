@@ -133,7 +133,12 @@ class MovingWorld:
         for publication in self.publications.values():
             name = publication.publisher
             self.logs[name] = (*self.logs.get(name, ()), published(publication))
-            self.handle(name, Publish([publication]))
+            if not self.scenario.at_once:
+                self.handle(name, Publish([publication]))
+        if self.scenario.at_once:
+            for name in sorted(self.logs):
+                mine = [p for p in self.publications.values() if p.publisher == name]
+                self.handle(name, Publish(mine))
 
     # Explorable.
 

@@ -87,7 +87,7 @@ def _worse(world: MovingScenario, rng: random.Random) -> MovingScenario:
         expiries=rng.choice((0, 1)),
     )
     first = tuple(replace(event, key=keys.get(event.name)) for event in world.events)
-    return world.but(events=(*first, *events), harm=harm)
+    return world.but(events=(*first, *events), harm=harm, at_once=rng.random() < 0.5)
 
 
 def _open(world: MovingScenario, rng: random.Random, publishers: list[str]) -> MovingScenario:

@@ -9,6 +9,7 @@ from unisono.sim.explore import Faults, TopicManagerScenario
 from unisono.sim.explore.packets import LinkScenario
 from unisono.testing.planted_bugs import engines, worlds
 from unisono.testing.planted_bugs.bug import PlantedBug
+from unisono.testing.planted_bugs.bundle_table import BUNDLE_BUGS
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
 from unisono.testing.planted_bugs.open_table import OPEN_BUGS
 from unisono.testing.planted_bugs.replay_table import REPLAY_BUGS
@@ -192,6 +193,7 @@ BUGS: tuple[PlantedBug, ...] = (
     ),
     *MOVING_BUGS,
     *OPEN_BUGS,
+    *BUNDLE_BUGS,
     *REPLAY_BUGS,
     *TOGETHER_BUGS,
 )  # fmt: skip

@@ -4,12 +4,13 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from unisono.cli.bench_peers import measure
-from unisono.cli.bench_peers_runs import Cell, Heard, Run, outcome
+from unisono.cli.bench_peers_runs import Cell, Heard, Run, outcome, watch_stalls
 from unisono.cli.bench_peers_targets import compare, figures
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # where benchmarks/ is
@@ -75,6 +76,36 @@ def test_peers_take_turns(monkeypatch):
     cells = [Cell(workload="A", key="1", subscribers=1, events=100)]
     asyncio.run(measure(["a", "b"], cells, 3, lambda done, of: None))
     assert turns == ["a", "b"] * 3
+
+
+def test_a_run_on_a_machine_that_stood_still_is_repeated_and_noted(monkeypatch):
+    still = [3.0, 0.0]
+
+    async def check(peer):
+        return "1.0", ""
+
+    async def run(peer, cell):
+        return Run(peer=peer, cell=cell, events_s=1.0 + len(still), one_order=True, stall_s=still.pop(0))
+
+    monkeypatch.setattr("unisono.cli.bench_peers.check", check)
+    monkeypatch.setattr("unisono.cli.bench_peers.run", run)
+    cells = [Cell(workload="A", key="1", subscribers=1, events=100)]
+    result = asyncio.run(measure(["a"], cells, 1, lambda done, of: None))
+    assert result["A"] == {"1": {"a": 2}}
+    assert [stall["stall_s"] for stall in result["stalls"]] == [3.0]
+
+
+def test_a_stall_is_noticed():
+    async def stand_still():
+        found = []
+        watching = asyncio.create_task(watch_stalls(found))
+        await asyncio.sleep(0)
+        time.sleep(1.3)  # noqa: ASYNC251 (that is the point)
+        await asyncio.sleep(0.15)
+        watching.cancel()
+        return found
+
+    assert asyncio.run(stand_still())[0] >= 1.1
 
 
 def runs(speeds, *, key="4", one_order=True, faults=()):

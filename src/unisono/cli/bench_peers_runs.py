@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,8 @@ READY_S = 60.0
 PUBLISH_S = 300.0
 HEAR_S = 300.0  # subscribers give up by themselves when nothing comes any more
 STOP_S = 20.0
+STALL_LOOK_S = 0.1
+STALL_S = 1.0
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +53,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float | None = None
     one_order: bool = False
     faults: list[str] = []  # in words; also why there is no figure
+    stall_s: float = 0.0  # the longest time for which this process had no turn: the machine stood still
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -148,10 +152,25 @@ async def check(peer: str) -> tuple[str, str]:
 async def run(peer: str, cell: Cell) -> Run:
     """One run; what goes wrong is among its faults."""
     with tempfile.TemporaryDirectory(prefix="unisono-peers-", ignore_cleanup_errors=True) as folder:
+        stalls: list[float] = []
+        watching = asyncio.create_task(watch_stalls(stalls))
         try:
-            return await _run(peer, cell, Path(folder))
+            done = await _run(peer, cell, Path(folder))
         except (ServerError, msgspec.MsgspecError, OSError) as error:
-            return Run(peer=peer, cell=cell, faults=[str(error)])
+            done = Run(peer=peer, cell=cell, faults=[str(error)])
+        finally:
+            watching.cancel()
+        return msgspec.structs.replace(done, stall_s=max(stalls, default=0.0))
+
+
+async def watch_stalls(found: list[float]) -> None:
+    """Note when we, who have next to nothing to do, get no turn for long: a virtual machine that was paused."""
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(STALL_LOOK_S)
+        late_s = time.monotonic() - before - STALL_LOOK_S
+        if late_s > STALL_S:
+            found.append(round(late_s, 1))
 
 
 async def _run(peer: str, cell: Cell, folder: Path) -> Run:

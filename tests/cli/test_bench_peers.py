@@ -16,6 +16,7 @@ from unisono.cli.bench_peers_targets import compare, figures
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # where benchmarks/ is
 
 from benchmarks.peers.kit import TOPICS, Load, Row, Work, judge, last_latencies_ms, quantiles
+from benchmarks.peers.table import tables
 
 
 def test_a_tiny_run_keeps_the_contract():
@@ -131,6 +132,15 @@ def test_medians_are_what_counts():
     cell = Cell(workload="A", key="1", subscribers=1, events=100)
     several = [Run(peer="p", cell=cell, events_s=speed, one_order=True) for speed in (1.0, 900.0, 30.0, None)]
     assert figures(several)["A"] == {"1": {"p": 30}}
+
+
+def test_the_tables_of_the_documentation_are_made_from_the_document():
+    found = figures(runs({"unisono": 300_000.0, "jetstream": 120_000.0}))
+    ratios, _ = compare(found)
+    machine = {"cores": 2, "cpu": "a cpu", "system": "Linux", "python": "3.11"}
+    lines = list(tables(found | {"ratios": ratios, "machine": machine, "versions": {"unisono": "1"}}))
+    assert "| unisono | 300,000 | - |" in lines
+    assert "| unisono / jetstream, events/s at 4 subscribers | 2.50 | at least 3, missed |" in lines
 
 
 def test_good_figures_miss_nothing():

@@ -76,17 +76,19 @@ def _with_changes(
 
 def _bundled(kind: PlanKind, *, quick: bool) -> Iterator[Moving]:
     """Events that are published at once, beside single ones, and in pieces that come in any order."""
-    both = dict.fromkeys(("s1", "s2"), "T1 T2")
-    two = _with(_of("T1:N1 T2:N1", "a:T1:p b:T2:p", kind, {}).but(spare=("N2",), at_once=True), both, {})
+    world = _of("T1:N1 T2:N1", "a:T1:p b:T2:p", kind, {}).but(spare=("N2",), at_once=True)
+    alone = _with(world, {"s": "T1 T2"}, {}).but(threshold=1, harm=Harm(crashes=1, mortal=("N1",)))
+    yield Moving(f"bundles, crash; {kind}", "a bundle for one", alone, STILL)
+    two = _with(world, {"s1": "T1 T2", "s2": "T1 T2"}, {})
     beside = two.but(events=_events("a:T1:p b:T2:p c:T2:q"))
     later = _with(beside, {"s1": "T1 T2", "s2": "T2"}, {"s2": "+T1"})
-    for name, world in (("a bundle", two), ("and a single event", beside), ("and a join", later)):
-        if not quick or world is not later:
-            yield Moving(f"bundles; {kind}", name, world, HARMED)
+    for name, made in (("a bundle", two), ("and a single event", beside), ("and a join", later)):
+        if not quick or made is not later:
+            yield Moving(f"bundles; {kind}", name, made, CHANGING)
         for row in ("swap", "crash", "zombie", "lost append"):
-            if not quick or (world is two and row in ("crash", "lost append")):
-                bound = HARMED_TAGGED if quick or world is later else HARMED
-                yield Moving(f"bundles, {row}; {kind}", name, world.but(harm=_harms(world)[row]), bound)
+            if not quick or (made is two and row == "lost append"):
+                bound = HARMED_TAGGED if made is later else HARMED
+                yield Moving(f"bundles, {row}; {kind}", name, made.but(harm=_harms(made)[row]), bound)
 
 
 def _opened(kind: PlanKind, delivery: str, settings: SubscriberSettings, *, quick: bool) -> Iterator[Moving]:

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unisono.engines.effects import Deliver, DeliverRun
+from unisono.engines.inputs import Notified
 from unisono.engines.takeover import carried
 from unisono.engines.takeover.recovery import recover
 from unisono.engines.topic_managers.emitter import Emitter
+from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.routing import stored_events
-from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.model.bundles import StampedBundle
+from unisono.model.codec import decode_record, encode_record
 from unisono.model.frames import EpochNotice, Nack, Publication, Registration, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.model.lanes import (
@@ -26,7 +30,7 @@ from unisono.model.lanes import (
     SealRecord,
     events_of,
 )
-from unisono.model.runs import bundle_of, run_of, stamps_of
+from unisono.model.runs import bundle_of, run_of, sequenced, stamps_of
 
 TOPICS = ("A", "B", "C", "D")
 GROUPS = ({}, {"A": "AB", "B": "ABC", "C": "BC", "D": "D"}, {"A": "ACD", "B": "B", "C": "AC", "D": "AD"})
@@ -108,21 +112,30 @@ def test_the_stamps_of_a_bundle_are_those_of_its_events(random):
 
 def lanes_of(random: Random):
     """A lane with the end of one epoch and the beginning of the next, and one beside it that knows of less."""
-    clock = dict.fromkeys(TOPICS, 40)
+    clock = dict.fromkeys(TOPICS, 200)
     seen = tuple(
         Sequenced(t, EventId("p", 1, n), 0, {t: n}) for t in TOPICS for n in range(1, random.randint(2, 9))
     )
     keys = {"A": (Keyed("a", 0, {"A": 3, "B": 1}), Keyed("b", 0, {"A": 5}))}
     began = EpochRecord(1, EpochNotice(1, clock), (Registration("s", 1, TOPICS),), seen, keys)
     before, after = bundled_lane(random), bundled_lane(random, 1, clock)
-    joined = JoinRecord(1, len(after) + 1, Registration("r", 1, ("A",)), {"A": 40 + random.randint(0, 30)})
+    joined = JoinRecord(1, len(after) + 1, Registration("r", 1, ("A",)), {"A": 200 + random.randint(0, 30)})
     lane = [*before, SealRecord(1), began, *after, joined, SealRecord(2)]
     return {"N1": lane, "N2": [SealRecord(1), began, SealRecord(2)]}
 
 
-@pytest.mark.parametrize(
-    "bounds", [{}, {"SEEN_MAX": 3, "LIVES_MAX": 4, "KEYS_BYTES_MAX": 60, "SEEN_BYTES_MAX": 700}]
-)
+def seen_of(recovery) -> dict[tuple[str, EventId], Sequenced]:
+    """What is remembered of events, however it is written down."""
+    seen = {(one.topic, one.id): one for one in recovery.seen}
+    for bundle in recovery.bundles:
+        for part in bundle.parts:
+            for n in part.ns:
+                one = sequenced(bundle, part.topic, n)
+                seen[one.topic, one.id] = one
+    return seen
+
+
+@pytest.mark.parametrize("bounds", [{}, {"SEEN_MAX": 3, "LIVES_MAX": 4, "KEYS_BYTES_MAX": 60}])
 @given(random=seeds(), share=st.sampled_from((0.3, 1.0)))
 def test_an_epoch_begins_alike_however_events_were_stored(bounds, random, share):
     lanes = lanes_of(random)
@@ -130,8 +143,28 @@ def test_an_epoch_begins_alike_however_events_were_stored(bounds, random, share)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in bounds.items():
             patch.setattr(carried, name, value)
-        assert recover(lanes, 2, TOPICS) == recover(singles, 2, TOPICS)
-        assert recover(lanes, 1, TOPICS) == recover(singles, 1, TOPICS)
+        for epoch in (1, 2):
+            bundled, single = recover(lanes, epoch, TOPICS), recover(singles, epoch, TOPICS)
+            assert bundled._replace(seen=(), bundles=()) == single._replace(seen=(), bundles=())
+            assert seen_of(bundled).items() >= seen_of(single).items()
+            assert bounds or seen_of(bundled) == seen_of(single)
+
+
+@given(random=seeds())
+def test_what_is_seen_in_bundles_is_carried_on_as_such_while_bundles_are_stored(random):
+    """A release that knows none of it must be able to read an epoch before which none was stored."""
+    lanes = lanes_of(random)
+    first = recover(lanes, 2, TOPICS)
+    again = decode_record(encode_record(first.record({})))
+    assert again == first.record({})
+    clock = first.notice.numbers
+    quiet = recover({"N1": [again, SealRecord(3)]}, 3, TOPICS)
+    assert quiet.bundles == ()
+    assert seen_of(quiet) == seen_of(first)
+    busy = recover({"N1": [again, *bundled_lane(random, 2, clock), SealRecord(3)]}, 3, TOPICS)
+    assert sorted(map(str, busy.seen)) == sorted(map(str, first.seen))
+    assert seen_of(busy).items() >= seen_of(first).items()
+    assert all(part.bodies == part.times == () for bundle in busy.bundles for part in bundle.parts)
 
 
 @given(seeds(), st.integers(1, 40))
@@ -143,9 +176,9 @@ def test_rings_answer_alike_however_events_were_stored(random, limit):
         emitter = Emitter(settings, 0)
         lane = one_by_one(lanes["N1"], random, share)
         for topic, events in stored_events([lane, lanes["N2"]], 2).items():
-            emitter.restore(topic, events, 40, 2, 0.0)
+            emitter.restore(topic, events, 200, 2, 0.0)
         answers.append(
-            [emitter.repair(Nack(topic, "s", tuple(range(1, 120)))) for topic in sorted(emitter.rings)]
+            [emitter.repair(Nack(topic, "s", tuple(range(1, 400)))) for topic in sorted(emitter.rings)]
         )
     assert answers[0] == answers[1] == answers[2]
     assert answers[0]
@@ -194,3 +227,26 @@ def test_a_ring_keeps_the_newest_and_says_what_is_gone(random, limit, bytes_max)
     assert [event.number for event in found] == sorted(plain.kept)
     assert gone == tuple(n for n in asked if n <= plain.gone_to and n not in plain.kept)
     assert {event.publication.publisher for event in found} <= {"p"}
+
+
+def test_a_bundle_that_comes_again_is_none_of_who_has_left_or_come_meanwhile():
+    events = bundle_of([Publication("p", 1, 1, "A"), Publication("p", 1, 2, "B")], 1, 0, {})
+    pieces = list(
+        StampedBundle(
+            0, "N1", 1, {"A": 0, "B": 0}, (), ("A", "B"), events.order, "p", 1, events.parts
+        ).pieces()
+    )
+    for change in ("leaves", "comes"):
+        one = MovingSubscriber("s", SubscriberSettings())
+        one.admit("B", 0)
+        if change == "leaves":
+            one.admit("A", 0)
+        told = [effect for piece in pieces for effect in one.handle(Notified(piece), 0.0)]
+        assert any(isinstance(effect, DeliverRun) for effect in told)
+        if change == "leaves":
+            one.dismiss("A")
+        else:
+            one.admit("A", 1)
+        again = [effect for piece in pieces for effect in one.handle(Notified(piece), 0.0)]
+        assert not any(isinstance(effect, Deliver | DeliverRun) for effect in again)
+        one.check()

@@ -1,8 +1,11 @@
 """A node: what is stored before what is told, and how it goes from one epoch to the next."""
 
+from dataclasses import replace
+
 from unisono.engines.effects import Announce, Append, Decide, Look, Read, Send
 from unisono.engines.inputs import Appended, Controlled, Lost, ReadBack, Received, Suspected, Tick
 from unisono.engines.takeover.control import Intent, first_control, next_plan
+from unisono.engines.takeover.recovery import recover
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.model.frames import (
@@ -22,6 +25,7 @@ from unisono.model.frames import (
     Sequenced,
     Stamped,
 )
+from unisono.model.ids import EventId
 from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
 from unisono.model.runs import bundle_of
 
@@ -151,6 +155,30 @@ def test_an_event_of_an_earlier_epoch_is_answered_again_and_not_numbered_again()
     (read,) = one.handle(Controlled(sealing.active(next_plan(sealing.intent, BOTH, 2, 1))), 0.0)
     one.handle(ReadBack(read.lane, (EventRecord(0, 1, event), SealRecord(1), began), 3), 0.0)
     assert one.handle(create("B"), 0.0) == [Send("p", done)]
+
+
+def test_events_of_a_bundle_of_an_earlier_epoch_are_answered_again_and_not_numbered_again():
+    """The record that begins an epoch says so in outlines."""
+    one, two = node(), node("N2")
+    bundle = bundle_of([publication("B", 1), publication("A", 2), publication("B", 3)], 1, 0, {})
+    (append,) = one.handle(Received("p", bundle), 0.0)
+    sealing = TOGETHER.sealing("N2", Intent("line", PLAN.rank))
+    lane = (append.record, SealRecord(1))
+    began = recover({"N1": lane}, 1, PLAN.rank).record({})
+    assert began.seen == ()
+    two.handle(Controlled(replace(sealing, owner=dict.fromkeys("AB", "N2"), lanes=("N2",))), 0.0)
+    active = replace(sealing, owner=dict.fromkeys("AB", "N2"), lanes=("N2",)).active(PLAN)
+    for read in two.handle(Controlled(active), 0.0):
+        two.handle(ReadBack(read.lane, (*lane, began) if read.lane == "N1" else (began,), 3), 0.0)
+    for n, topic, entries in (
+        (1, "B", {"B": 1, "A": 0}),
+        (2, "A", {"B": 1, "A": 1}),
+        (3, "B", {"B": 2, "A": 1}),
+    ):
+        answer = Sequenced(topic, EventId("p", 0, n), 0, entries)
+        assert two.handle(create(topic, n), 0.0) == [Send("p", answer)]
+    (append,) = two.handle(create("B", 4), 0.0)
+    assert append.record.event.number == 3
 
 
 def test_a_suspicion_leads_to_a_decision_and_its_decider_carries_it_through():

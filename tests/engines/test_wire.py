@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.wire import decode_control, encode_control
+from unisono.model.bundles import StampedBundle
 from unisono.model.codec import decode_packet, decode_record, encode_packet, encode_record
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
@@ -25,7 +26,8 @@ from unisono.model.frames import (
     Stamped,
 )
 from unisono.model.ids import EventId
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.runs import bundle_of
 
 TOPICS = ("A", "B", "C", "D")
 HELD = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")), Registration("q", 2, ("C", "D")))
@@ -41,6 +43,16 @@ RECORDS = (
         HELD,
         (Sequenced("A", EventId("p", 1, 7), 2, {"A": 3}),),
     ),
+)
+_BUNDLE = bundle_of(
+    [Publication("p", 1, n, "AB"[n % 2], b"x", 0, 1.5, n, None, None) for n in (1, 2, 3)], 9, 1, {}
+)
+_STAMPED = StampedBundle(
+    2, "N", 4, {"A": 3, "B": 1}, ((0, 1), (1,)), ("B", "A"), _BUNDLE.order, "p", 1, _BUNDLE.parts
+)
+RECORDS += (
+    BundleRecord(2, 4, _STAMPED),
+    EpochRecord(3, EpochNotice(3, {"A": 4, "B": 3}), HELD, (), bundles=(_STAMPED.outline(("A",)),)),
 )
 PACKETS = (
     Packet(0, 5),

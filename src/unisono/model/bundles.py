@@ -8,7 +8,7 @@ and the order of the whole, and the part of one topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from operator import lt
 
 import msgspec
@@ -31,6 +31,10 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     after: int = 0  # the publisher's event before them on the topic that has no answer yet, or 0
     keys: tuple[tuple[int, str], ...] = ()  # those that have one, by place
     headers: tuple[tuple[int, dict[str, str]], ...] = ()  # the same
+
+    def outline(self) -> Part:
+        """Which events they are, and nothing more."""
+        return Part(self.topic, self.ns, (), (), (), b"")
 
     @property
     def is_sound(self) -> bool:
@@ -126,6 +130,11 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
     def newest(self, topic: str) -> int:
         """The number of the last event of a topic."""
         return self.clock[topic] + self.count(topic)
+
+    def outline(self, topics: Container[str]) -> StampedBundle:
+        """What is needed to answer again for its events on these topics."""
+        parts = tuple(part.outline() for part in self.parts if part.topic in topics)
+        return msgspec.structs.replace(self, parts=parts)
 
     def pieces(self) -> Iterator[StampedBundle]:
         """What the subscribers of each topic are told."""

@@ -77,6 +77,7 @@ class EpochRecord(msgspec.Struct, frozen=True, array_like=True, tag="epoch"):
     keys: dict[str, tuple[Keyed, ...]] = {}  # topic -> the newest of its keys, oldest first
     before: dict[str, int] = {}  # lane -> the sequence with which the epoch before began in it
     began_at: float = 0.0  # by the clock of whoever decided on it; 0.0: nobody knows
+    bundles: tuple[StampedBundle, ...] = ()  # those whose events are seen, without what users gave
 
 
 LaneRecord: TypeAlias = EventRecord | BundleRecord | JoinRecord | SealRecord | EpochRecord

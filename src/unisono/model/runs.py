@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
 from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
+from unisono.model.ids import EventId
 
 MEMO_MAX = 32  # bundles that subscriptions of one process share once they are opened
 
@@ -105,10 +107,10 @@ def stamps_of(bundle: StampedBundle) -> dict[str, list[Entries]]:
 
 
 def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
-    """The answer for one event of a bundle."""
+    """The answer for one event of a bundle; an outline of it will do."""
     part = next(part for part in bundle.parts if part.topic == topic)
-    stamped = stamped_in(bundle, topic, bundle.clock[topic] + 1 + part.ns.index(n))
-    return Sequenced(topic, stamped.publication.id, bundle.epoch, stamped.entries)
+    stamp = stamps_of(bundle)[topic][bisect_left(part.ns, n)]
+    return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
 
 
 def bundle_of(

@@ -1,7 +1,8 @@
 """What an epoch carries over from the one before: where events are, by publisher life and by key.
 
 Of each it is the newest that count, and lanes are long: what was stored in bundles is taken apart only if it is still
-among them when everything has been read.
+among them when everything has been read. Places of events in bundles are carried over as outlines of these, as long as
+the epoch that ends has some: whoever does not know them could not have read its lanes either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from unisono.model.runs import stamps_of
 
 SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
+OUTLINE_BYTES, PLACE_BYTES = 160, 6  # of a bundle, and of each of its events
 SEEN_BYTES_MAX = 16 * 1024 * 1024
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 KEYS_MAX = 65536  # keys of one topic that an epoch begins with
@@ -80,6 +82,7 @@ class Carried:
     def __init__(self) -> None:
         self._lives: dict[_Life, _Window] = {}  # those heard of last come last
         self._keys: dict[str, list[_Key]] = {}
+        self._has_bundles = False  # in the lanes
 
     def remember(self, sequenced: Sequenced) -> None:
         """An event that has its place."""
@@ -100,12 +103,19 @@ class Carried:
 
     def add_bundle(self, bundle: StampedBundle) -> None:
         """The events of a bundle that is stored, as if they came one by one."""
+        self._has_bundles = True
+        opened = self.remember_bundle(bundle)
+        for part in bundle.parts:
+            if part.keys:
+                self._add_keys(opened, part)
+
+    def remember_bundle(self, bundle: StampedBundle) -> _Opened:
+        """Events that have their places."""
         opened, last = _Opened(bundle), {t: bundle.order.rindex(i) for i, t in enumerate(bundle.topics)}
         for part in sorted(bundle.parts, key=lambda part: last[part.topic]):
             window = self._window((part.topic, bundle.publisher, bundle.incarnation))
             window.update(dict.fromkeys(part.ns, _Piece(opened, part)))
-            if part.keys:
-                self._add_keys(opened, part)
+        return opened
 
     def _add_keys(self, opened: _Opened, part: Part) -> None:
         topic, first = part.topic, opened.bundle.clock[part.topic] + 1
@@ -120,21 +130,40 @@ class Carried:
         self._lives[life] = window
         return window
 
-    def newest_seen(self) -> tuple[Sequenced, ...]:
-        """What is carried over, of those heard of last; there is a bound to what an epoch can begin with."""
+    def newest_seen(self) -> tuple[tuple[Sequenced, ...], tuple[StampedBundle, ...]]:
+        """What is carried over, one by one and in bundles, of those heard of last: an epoch begins with so much at most."""
         kept: list[_Window] = []
         size = 0
         for life in reversed(list(self._lives)[-LIVES_MAX:]):
             window = _trimmed(self._lives[life])
-            size += sum(SEQUENCED_BYTES + ENTRY_BYTES * _width(one) for one in window.values())
+            size += self._size(window)
             if kept and size > SEEN_BYTES_MAX:
                 break
             kept.append(window)
-        return tuple(
-            one.sequenced(n) if isinstance(one, _Piece) else one
-            for window in reversed(kept)
-            for n, one in window.items()
-        )
+        seen: list[Sequenced] = []
+        topics: dict[_Opened, set[str]] = {}
+        for window in reversed(kept):
+            for n, one in window.items():
+                if isinstance(one, Sequenced):
+                    seen.append(one)
+                elif self._has_bundles:
+                    topics.setdefault(one.opened, set()).add(one.part.topic)
+                else:
+                    seen.append(one.sequenced(n))
+        return tuple(seen), tuple(opened.bundle.outline(names) for opened, names in topics.items())
+
+    def _size(self, window: _Window) -> int:
+        """Roughly how many bytes it takes."""
+        size, pieces = 0, dict[int, _Piece]()
+        for one in window.values():
+            if isinstance(one, _Piece) and self._has_bundles:
+                pieces[id(one)] = one
+            else:
+                size += SEQUENCED_BYTES + ENTRY_BYTES * _width(one)
+        for piece in pieces.values():
+            bundle = piece.opened.bundle
+            size += OUTLINE_BYTES + ENTRY_BYTES * len(bundle.clock) + PLACE_BYTES * len(bundle.order)
+        return size
 
     def newest_keys(self) -> dict[str, tuple[Keyed, ...]]:
         """The same of keys: as many of each topic, the newest, as there is room for."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from unisono.engines.takeover.carried import Carried
 from unisono.engines.takeover.control import VIEW
 from unisono.engines.takeover.patterns import matching
+from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Entries, EpochNotice, Registration, Sequenced
 from unisono.model.lanes import (
     BundleRecord,
@@ -30,12 +31,13 @@ class Recovery(NamedTuple):
     notice: EpochNotice
     registrations: tuple[Registration, ...]
     seen: tuple[Sequenced, ...]
+    bundles: tuple[StampedBundle, ...]  # of which events are seen too
     keys: dict[str, tuple[Keyed, ...]]
 
     def record(self, before: Mapping[str, int], at: float = 0.0) -> EpochRecord:
         """What is written in every lane; `before` says where the epoch before began, and `at` when this one did."""
         begun = self.notice, self.registrations, self.seen, self.keys
-        return EpochRecord(self.notice.epoch, *begun, dict(before), at)
+        return EpochRecord(self.notice.epoch, *begun, dict(before), at, self.bundles)
 
 
 def valid_records(
@@ -87,6 +89,8 @@ def recover(
         registered = {r.subscriber: r for r in start.registrations if not r.subscriber.startswith(VIEW)}
         for sequenced in start.seen:
             carried.remember(sequenced)
+        for outline in start.bundles:
+            carried.remember_bundle(outline)
         for topic, keyed in start.keys.items():
             carried.recall(topic, keyed)
     base = dict(numbers)
@@ -130,7 +134,7 @@ def recover(
     return Recovery(
         EpochNotice(epoch, numbers, voids, tuple(sorted(left.union(gone)))),
         tuple(kept for s in sorted(registered) if (kept := _among(registered[s], numbers)).topics),
-        carried.newest_seen(),
+        *carried.newest_seen(),
         carried.newest_keys(),
     )
 

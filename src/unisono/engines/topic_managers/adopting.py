@@ -266,6 +266,8 @@ class Adopting(Bundling):
         manager = TopicManager(topic, control.plan, settings, numbers, is_closed=topic in control.closed)
         if start is not None:
             manager.register_all(start.registrations)
+            for bundle in start.bundles:
+                manager.remember_all(bundle)
             for sequenced in start.seen:
                 manager.remember(sequenced)
             for keyed in start.keys.get(topic, ()):

@@ -332,6 +332,14 @@ class TopicManager:
         if seen is not None:
             seen.recall(sequenced)
 
+    def remember_all(self, bundle: StampedBundle) -> None:
+        """The same of many; an outline says enough."""
+        seen = self._seen_of(bundle.publisher, bundle.incarnation)
+        if seen is not None:
+            for part in bundle.parts:
+                if part.topic == self.topic:
+                    seen.recall_many(part.ns, bundle)
+
     def _seen_of(self, publisher: str, incarnation: int) -> Seen | None:
         """What one life of a publisher has asked for; a few lives of each are remembered, the newest ones."""
         key = (publisher, incarnation)

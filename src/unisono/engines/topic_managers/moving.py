@@ -100,8 +100,14 @@ class MovingSubscriber(Subscriber):
         self._release_all()
         return self._settle()
 
+    def admit(self, topic: str, floor: int) -> None:
+        """Owe the events of one more topic, from after `floor` on."""
+        super().admit(topic, floor)
+        self._layout = (None, [])  # it was made for other topics
+
     def dismiss(self, topic: str) -> list[Effect]:
         """Owe nothing of a topic any more; an epoch may have waited only for it."""
+        self._layout = (None, [])
         super().dismiss(topic)
         return self._settle()
 

@@ -35,11 +35,15 @@ def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:
     """What an epoch begins with, taken apart: for each topic only what concerns it."""
     held: dict[str, list[Registration]] = {}
     seen: dict[str, list[Sequenced]] = {}
+    bundles: dict[str, list[StampedBundle]] = {}
     for registration in start.registrations:
         for topic in registration.topics:
             held.setdefault(topic, []).append(registration)
     for sequenced in start.seen:
         seen.setdefault(sequenced.topic, []).append(sequenced)
+    for bundle in start.bundles:
+        for part in bundle.parts:
+            bundles.setdefault(part.topic, []).append(bundle)
     return {
         topic: EpochRecord(
             start.epoch,
@@ -47,6 +51,7 @@ def by_topic(start: EpochRecord) -> dict[str, EpochRecord]:
             tuple(held.get(topic, ())),
             tuple(seen.get(topic, ())),
             {topic: start.keys.get(topic, ())},
+            bundles=tuple(bundles.get(topic, ())),
         )
         for topic in start.notice.numbers
     }

@@ -53,6 +53,11 @@ class Seen:
             self._known[sequenced.id.n] = sequenced
         self.newest = max(self.newest, sequenced.id.n)
 
+    def recall_many(self, ns: Sequence[int], bundle: StampedBundle) -> None:
+        """Events of a bundle that finished in an earlier epoch."""
+        self._known.update(dict.fromkeys([n for n in ns if n >= self.floor], bundle))
+        self.newest = max(self.newest, ns[-1])
+
     def finish(self, sequenced: Sequenced) -> None:
         """The event has its whole stamp."""
         if sequenced.id.n >= self.floor:

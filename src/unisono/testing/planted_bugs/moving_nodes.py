@@ -119,6 +119,8 @@ def with_manager(weak: type[TopicManager]) -> type[ManagerNode]:
                 for registration in start.registrations:
                     if topic in registration.topics:
                         manager.register(registration)
+                for bundle in start.bundles:
+                    manager.remember_all(bundle)
                 for sequenced in start.seen:
                     if sequenced.topic == topic:
                         manager.remember(sequenced)

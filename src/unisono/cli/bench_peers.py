@@ -34,7 +34,7 @@ WORKLOADS = ("A", "B", "C")
 SUBSCRIBERS = (1, 4, 10)  # of A
 RATES = (100, 1000, 5000)  # events/s of B
 LATENCY_SUBSCRIBERS = 10
-STALLS_MAX = 3  # runs that are repeated because of them, in a row
+STALLS_MAX = 10  # runs of one peer in a row that are repeated because of them
 PUBLISHERS, CONCURRENT_SUBSCRIBERS = 3, 4  # of C
 
 

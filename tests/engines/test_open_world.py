@@ -564,9 +564,10 @@ def test_a_long_lane_makes_a_node_ask_for_an_epoch():
     assert [effect for effect in asked if isinstance(effect, Send)] == [Send("N1", Replan(3))]
 
 
-def test_a_lane_is_long_by_events_and_by_bytes_however_few_its_records_are():
+def test_a_lane_is_long_by_records_by_events_and_by_bytes():
     for settings, asks in (
-        (NodeSettings(lane_records_max=7), (False, True)),
+        (NodeSettings(lane_records_max=2), (False, True)),
+        (NodeSettings(lane_events_max=7), (False, True)),
         (NodeSettings(lane_bytes_max=8 * 148), (False, True)),
         (NodeSettings(lane_bytes_max=0), (False, False)),
     ):

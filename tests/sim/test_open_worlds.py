@@ -133,7 +133,7 @@ def test_an_operator_moves_a_topic():
 
 
 def test_long_lanes_make_epochs_and_what_nobody_needs_is_cut_off():
-    node = NodeSettings(lane_records_max=6, lane_records_kept=4)
+    node = NodeSettings(lane_events_max=6, lane_records_kept=4)
     simulation, ending = run(world(Want(0.0, "s1", ("new.1", "new.2")), *BURSTS, members=("s1",), node=node))
     assert simulation.storage.control.epoch >= 3
     assert ending.facts["truncations"]

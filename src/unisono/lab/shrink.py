@@ -140,6 +140,7 @@ def _moving_cuts(world: MovingWorld) -> Iterator[list[MovingWorld]]:
         "component_topics_max",
         "subscriber_topics_max",
         "lane_records_max",
+        "lane_events_max",
         "archive_epochs",
     )
     for name in limits:

@@ -36,12 +36,11 @@ class NodeSettings(msgspec.Struct, frozen=True):
     places_max: int = 10_000  # durable subscribers
     place_bytes_max: int = 256 * 1024  # what is kept of one of them
     node_names: str = ""  # how the names of nodes begin; whoever is called otherwise is never counted as one
-    # How long lanes may be. Each event counts as a record, also where many are stored as one.
-    lane_records_max: int = (
-        50_000  # records after which the next epoch is planned, so that reading stays short
-    )
+    # How long lanes may be: what comes beyond is reason for the next epoch, so that reading stays short.
+    lane_records_max: int = 50_000  # in one epoch
+    lane_events_max: int = 100_000  # the same of events, of which a record may hold many
     lane_bytes_max: int = 64 * 1024 * 1024  # and roughly how many bytes of them; 0: no limit
-    lane_records_kept: int = 10_000  # records that are kept for repair when a lane is truncated
+    lane_records_kept: int = 10_000  # events that are kept for repair when a lane is truncated
     archive_epochs: int = 64  # a lane that was not written for so many epochs is not read any more
     # How much of the past is kept for those who ask for it.
     retain_records: int = (

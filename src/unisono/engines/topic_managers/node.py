@@ -183,8 +183,12 @@ class ManagerNode(Adopting):
         if control is None or writer is None or control.epoch != self.epoch:
             return []
         settings = self.settings
-        is_large = 0 < settings.lane_bytes_max <= writer.bytes
-        if not (is_large or writer.events >= settings.lane_records_max) or now < self.long_until:
+        is_long = (
+            writer.made >= settings.lane_records_max
+            or writer.events >= settings.lane_events_max
+            or 0 < settings.lane_bytes_max <= writer.bytes
+        )
+        if not is_long or now < self.long_until:
             return []
         self.long_until = now + self.settings.look_s
         return [Send(control.leader, Replan(control.epoch))]

@@ -50,7 +50,12 @@ def open_up(world: MovingWorld) -> MovingWorld:
     node = world.node
     if random.random() < 0.6:
         records_max = random.choice((3, 6, 12))
-        node = replace(node, lane_records_max=records_max, lane_records_kept=random.choice((0, 2, 8)))
+        node = replace(
+            node,
+            lane_records_max=records_max,
+            lane_events_max=2 * records_max,
+            lane_records_kept=random.choice((0, 2, 8)),
+        )
         node = replace(node, archive_epochs=random.choice((1, 4, 64)))
     node = replace(node, component_topics_max=random.choice((1, 2, 1000)), node_names="N")
     if random.random() < 0.2:

@@ -60,6 +60,14 @@ NAMED = moving(
     harm=Harm(crashes=1, mortal=("N2",)),
 )
 
+# T3's events climb to T1 through another node, and nobody holds what that one owns.
+THROUGH_ANOTHER = moving(
+    "T1:N1 T2:N2 T3:N1",
+    "c:T3:q a:T1:p b:T1:p",
+    observers={"o1": "T1 T3", "o2": "T1 T3"},
+    at_once=True,
+)
+
 
 class HandsOverPieces(Assembly):
     """Takes each piece for the whole."""
@@ -88,6 +96,13 @@ class HearsOfNoBundles(TopicManager):
 
     def hear_of(self, topic: str, number: int) -> None:
         """No."""
+
+
+class LooksAtNothingBetween(ManagerNode):
+    """Takes bundles wherever it has the topics that they are ordered with."""
+
+    def _is_whole(self, manager: TopicManager) -> bool:
+        return all(topic in self.managers for topic in (*manager.group, *manager.path))
 
 
 class AnnouncesBundlesEarly(ManagerNode):
@@ -138,6 +153,11 @@ BUNDLE_BUGS: tuple[PlantedBug, ...] = (
         "bundle_not_heard_of",
         "A bundle is numbered, and the managers above do not hear of it.",
         "bundles", ORDER, BESIDE_ONE, make_node=nodes.with_manager(HearsOfNoBundles),
+    ),
+    moving_bug(
+        "bundle_past_a_climbing_event",
+        "A bundle is numbered while an event of a lower topic is on its way up, on another node: each follows the other.",
+        "bundles", STUCK, THROUGH_ANOTHER, make_node=LooksAtNothingBetween,
     ),
     moving_bug(
         "bundle_announced_early",

@@ -152,7 +152,12 @@ class BrokerService(ABC):
                 f"a frame of {len(frame)} bytes is over the limit of {self.url}, "
                 f"{self._capabilities.frame_bytes_max} bytes; see the URL option frame_max="
             )
-        outbox.put(topics[0], frame)
+        if outbox.waiting or not self._send_now(topics[0], frame):
+            outbox.put(topics[0], frame)
+
+    def _send_now(self, topic: str, frame: bytes) -> bool:
+        """Hand a frame to the broker at once, if that can be done without waiting; False if it was not."""
+        return False
 
     async def flush(self) -> None:
         """Return when everything published before is in the broker's hands; UnconfirmedError after a time."""

@@ -175,6 +175,9 @@ class JetStreamService(NatsService):
 
     # Publishing.
 
+    def _send_now(self, topic: str, frame: bytes) -> bool:
+        return False  # the server confirms each frame
+
     async def _send(self, batch: list[Parcel]) -> None:
         await self.is_up.wait()
         stored: dict[asyncio.Future[PubAck], Parcel] = {}

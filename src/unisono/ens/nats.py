@@ -277,6 +277,9 @@ class NatsService(BrokerService):
 
     # Publishing.
 
+    def _send_now(self, topic: str, frame: bytes) -> bool:
+        return self.is_up.is_set() and self.client.publish_now(self.options.prefix + topic, frame)
+
     async def _send(self, batch: list[Parcel]) -> None:
         await self.is_up.wait()
         prefix, publish, sent = self.options.prefix, self.client.publish, 0

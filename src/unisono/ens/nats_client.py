@@ -15,6 +15,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
+
 Hear: TypeAlias = Callable[[str, bytes], None]
 """Called with a subject and a payload; must not block and must not raise."""
 
@@ -39,6 +41,20 @@ class DirectClient(Client):
         """Unsubscribe."""
         self._hears.pop(subscription._cb, None)
         await subscription.unsubscribe()
+
+    def publish_now(self, subject: str, payload: bytes) -> bool:
+        """Publish without a task in between; False, and nothing is done, if something is in the way."""
+        if self._pending or not self.is_connected or self.is_draining_pubs:
+            return False
+        writer = getattr(self._transport, "_io_writer", None)  # a plain connection has one
+        if writer is None or writer.transport.is_closing():
+            return False
+        if writer.transport.get_write_buffer_size() > UNSENT_MAX:
+            return False
+        writer.write(b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += len(payload)
+        return True
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         subscription = self._subs.get(sid)

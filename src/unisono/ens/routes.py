@@ -27,7 +27,7 @@ class Listener:
     with_topic: bool = False  # whether it is notified of the topic as well
     live: bool = True
     sources: dict[str, None] = field(default_factory=dict)  # oldest first
-    is_plain: bool = True  # no patterns: every topic has one source
+    is_plain: bool = True  # every topic has one source: no patterns, or nothing but one
 
     def hears(self, topic: str, source: str) -> bool:
         """Whether a frame of this topic is to be notified when it comes from this source."""
@@ -70,7 +70,9 @@ class Routes:
             if not self._listeners[source]:
                 del self._listeners[source]
                 stale.append(source)
-        listener.is_plain = not any(is_pattern(source) for source in listener.sources)
+        listener.is_plain = listener.sources.keys() == topics and (
+            len(topics) == 1 or not any(is_pattern(source) for source in topics)
+        )
         return stale
 
     def deliver(self, source: str, topic: str, frame: bytes) -> None:

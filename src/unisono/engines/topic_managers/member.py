@@ -114,6 +114,10 @@ class Member:
                 effects = self._inner(input, now)
         return self._enter(effects, now)
 
+    def hand_over(self, event: Stamped) -> bool:
+        """Take an event that only has to be delivered, without effects; False, and nothing happens, if there is more."""
+        return self.recalling is None and not self.patterns and self.inner.hand_over(event)
+
     def next_timer(self) -> float | None:
         """When something is to be sent again, or the subscriber wants to be called."""
         if self.inner.failed:

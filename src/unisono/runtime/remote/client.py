@@ -160,6 +160,7 @@ class Client:
 
     def hush(self) -> None:
         """Talk to nobody any more."""
+        self.post.close()
         for host in list(self._hosts.values()):
             self.detach(host)
         if self._asking is not None:

@@ -62,6 +62,11 @@ class Host:
         if not self._closed:
             self._timer.reset()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that the engine asked for has been carried out."""
+        return not self._effects and self._waits_for is None and not self._closed
+
     def arrived(self, source: str, packet: Packet, size: int = 0) -> None:
         """The network brought a packet, of so many bytes."""
         self.handle(Arrived(source, packet, size))

@@ -192,6 +192,7 @@ class Node:
         await end(self._beating)
         if hasattr(self, "_host"):
             self._host.close()
+            self._post.close()
         if hasattr(self, "_places"):
             await self._places.close()
         if hasattr(self, "_keeper"):

@@ -10,6 +10,8 @@ from unisono.model.errors import BackPressureError, ClosedError, PayloadError
 from unisono.model.frames import Packet
 from unisono.runtime.remote.wire import Note, encode, events_on
 
+ACKNOWLEDGE_S = 0.02  # far less than after which a link repeats itself
+
 log = logging.getLogger("unisono")
 
 
@@ -24,15 +26,43 @@ class Post:
         self._packets: dict[str, list[Packet]] = {}
         self._notes: dict[str, list[Note]] = {}
         self._scheduled = False
+        self._acknowledgements: dict[str, Packet] = {}  # by topic, the last one
+        self._timer: asyncio.TimerHandle | None = None  # when they are sent
 
     def send(self, topic: str, packet: Packet) -> None:
         """A packet."""
+        if packet.message is None and packet.acknowledged:
+            self._acknowledge(topic, packet)
+            return
+        held = self._acknowledgements.pop(topic, None)
         waiting = self._packets.setdefault(topic, [])
-        if waiting and waiting[-1].message is None and _is_covered(waiting[-1], packet):
-            waiting[-1] = packet
-        else:
-            waiting.append(packet)
+        if held is not None and not _is_covered(held, packet):
+            waiting.append(held)
+        waiting.append(packet)
         self._schedule()
+
+    def _acknowledge(self, topic: str, packet: Packet) -> None:
+        """That something was heard can wait a little: mostly a packet goes the same way soon, and says it too."""
+        held = self._acknowledgements.get(topic)
+        if held is not None and not _is_covered(held, packet):
+            self._packets.setdefault(topic, []).append(held)
+            self._schedule()
+        self._acknowledgements[topic] = packet
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_S, self._send_acknowledgements)
+
+    def _send_acknowledgements(self) -> None:
+        self._timer = None
+        held, self._acknowledgements = self._acknowledgements, {}
+        for topic, packet in held.items():
+            self._packets.setdefault(topic, []).append(packet)
+        self.flush()
+
+    def close(self) -> None:
+        """Send nothing later."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def announce(self, topic: str, note: Note) -> None:
         """A notification for the subscribers of a topic."""

@@ -280,6 +280,10 @@ class NatsService(BrokerService):
     def _send_now(self, topic: str, frame: bytes) -> bool:
         return self.is_up.is_set() and self.client.publish_now(self.options.prefix + topic, frame)
 
+    def push(self) -> None:
+        """Send what was published in this turn of the loop now, not at its end."""
+        self.client.push()
+
     async def _send(self, batch: list[Parcel]) -> None:
         await self.is_up.wait()
         prefix, publish, sent = self.options.prefix, self.client.publish, 0

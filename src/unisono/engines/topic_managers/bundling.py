@@ -15,11 +15,12 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import Written
 from unisono.engines.topic_managers.hosting import STAMP_WORD, Hosting
 from unisono.engines.topic_managers.manager import TopicManager
+from unisono.engines.topic_managers.routing import ToManager
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
 from unisono.model.errors import FrameError
-from unisono.model.frames import Create, Routed
-from unisono.model.lanes import BundleRecord
+from unisono.model.frames import Create, Routed, Sequenced, Stamped
+from unisono.model.lanes import BundleRecord, EventRecord
 from unisono.model.runs import creates_of
 
 Neighbours: TypeAlias = tuple[frozenset[str], tuple[str, ...]]
@@ -33,6 +34,7 @@ class Bundling(Hosting):
         self._plain: dict[
             str, tuple[Neighbours, bool]
         ] = {}  # topic -> its group and path, and whether they are all here
+        self._whole: set[int] = set()  # records of events that were numbered at once, until they are stored
 
     def _bundle(self, source: str, bundle: Bundle, now: float) -> list[Effect]:
         """A publisher wants many events numbered."""
@@ -90,10 +92,31 @@ class Bundling(Hosting):
         known = self._plain.get(manager.topic)
         if known is None or known[0] != neighbours:
             topic, plan = manager.topic, manager.plan
-            between = [y for x in manager.below for y in plan.path_to(x, (topic,))]
-            here = all(x in self.managers for x in (*manager.group, *manager.path, *between))
+            below = [plan.climb(x) for x in manager.below]
+            between = {y for climb in below if topic in climb for y in climb[: climb.index(topic)]}
+            here = all(topic in climb for climb in below)
+            here = here and all(x in self.managers for x in (*manager.group, *manager.path, *between))
             known = self._plain[topic] = (neighbours, here)
         return known[1]
+
+    def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
+        """Hand a message to a manager that lives here; an event that needs no other node is numbered at once."""
+        manager = self.managers.get(topic)
+        if not isinstance(message, Create) or manager is None or manager.settings.stamps != "full":
+            return super()._local(topic, message, now)
+        if self.writer is None or self.writer.state == "stopped" or not self._is_whole(manager):
+            return super()._local(topic, message, now)
+        if (answered := manager.admit(message)) is not None:
+            return self._carry_on(answered, now)
+        number = manager.take_number()
+        entries = {x: self.managers[x].number for x in manager.group}
+        for x in manager.group:
+            self.managers[x].hear_of(topic, number)
+        publication = message.publication
+        event = Stamped(publication, self.epoch, entries)
+        self._whole.add(self.writer.made + 1)
+        answer = Sequenced(topic, publication.id, self.epoch, entries)
+        return self._store_event(event, [Announce((topic,), event), Send(publication.publisher, answer)], now)
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
         """Number all of it, and store it."""
@@ -129,7 +152,14 @@ class Bundling(Hosting):
         effects: list[Effect] = []
         for record in records:
             effects += super()._stored([record], now)
-            if isinstance(record, BundleRecord):
+            if isinstance(record, EventRecord) and record.index in self._whole:
+                self._whole.discard(record.index)
+                self.emitter.keep(record.event, now)
+                manager = self.managers.get(record.event.topic)
+                if manager is not None:
+                    effects += manager.finish(record.event)
+                    effects += self._carry_on(manager.unpark(now), now)
+            elif isinstance(record, BundleRecord):
                 self.emitter.keep_bundle(record.bundle, now)
                 for part in record.bundle.parts:
                     manager = self.managers.get(part.topic)
@@ -140,4 +170,4 @@ class Bundling(Hosting):
 
     def _retire(self, now: float) -> None:
         super()._retire(now)
-        self._plain = {}
+        self._plain, self._whole = {}, set()

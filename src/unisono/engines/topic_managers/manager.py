@@ -111,7 +111,7 @@ class TopicManager:
             case Received(_, Join() as join):
                 return self._join(join)
             case Received(_, Done(event)) if event.topic == self.topic and event.topic in event.entries:
-                return self._finish(event) + self.unpark(now)
+                return self.finish(event) + self.unpark(now)
             case Received(_, Nack() as nack):
                 return [Send(nack.subscriber, self.emitter.repair(nack))]
             case Tick():
@@ -123,6 +123,19 @@ class TopicManager:
         return self.emitter.next_timer()
 
     def _create(self, create: Create, now: float) -> list[Effect]:
+        if (answered := self.admit(create)) is not None:
+            return answered
+        entries = {self.topic: self.take_number()} | self.known_below()
+        return self._pass_on(create.publication, entries, self.above, self.path[1:], now)
+
+    def take_number(self) -> int:
+        """The next number; its event is under way."""
+        self.number += 1
+        self.under_way.add(self.number)
+        return self.number
+
+    def admit(self, create: Create) -> list[Effect] | None:
+        """See whether an event is to be numbered; else what there is to say."""
         publication = create.publication
         if publication.topic != self.topic:
             return [
@@ -145,10 +158,7 @@ class TopicManager:
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
         if publication.key is not None and not self.keys.begin(publication.key):
             return self._repeat(publication.id, publication.key, seen)
-        self.number += 1
-        self.under_way.add(self.number)
-        entries = {self.topic: self.number} | self.known_below()
-        return self._pass_on(publication, entries, self.above, self.path[1:], now)
+        return None
 
     def _last_word(self, publication: Publication, seen: Seen) -> list[Effect]:
         """What has its place keeps it; everything else will never have one."""
@@ -230,12 +240,13 @@ class TopicManager:
         else:
             effects.append(Send(publication.publisher, Completed(topic, id, stamped.epoch, entries)))
         if topic == self.topic and not self.settings.stored:
-            effects += self._finish(stamped)
+            effects += self.finish(stamped)
         else:
             effects.append(Send(manager_address(topic), Done(stamped)))
         return effects
 
-    def _finish(self, event: Stamped) -> list[Effect]:
+    def finish(self, event: Stamped) -> list[Effect]:
+        """An event has left."""
         self.under_way.discard(event.number)
         id, key = event.publication.id, event.publication.key
         seen = self.seen.get((id.publisher, id.incarnation))

@@ -378,6 +378,7 @@ class Client:
             return
         self.departures.depart(flight)
         self._voice.handle(Publish(flight.publications))
+        self.post.flush()
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

@@ -188,7 +188,10 @@ class Keeper:
         if not self._under_way:
             self._heard_at = asyncio.get_running_loop().time()
         self._under_way += 1
-        stored.add_done_callback(lambda done: self._appended(lane, record, done))
+        if stored.done():  # a store in this process
+            self._appended(lane, record, stored)
+        else:
+            stored.add_done_callback(lambda done: self._appended(lane, record, done))
 
     def _appended(self, lane: str, record: LaneRecord, done: asyncio.Future[int | None]) -> None:
         self._under_way -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import BackPressureError, ClosedError, PayloadError
@@ -22,6 +23,7 @@ class Post:
         self.frames = 0
         self.refused = 0  # frames the service did not take; links and rings repeat what was in them
         self._service = service
+        self._push: Callable[[], None] | None = getattr(service, "push", None)
         self._limit = service.capabilities.frame_bytes_max
         self._packets: dict[str, list[Packet]] = {}
         self._notes: dict[str, list[Note]] = {}
@@ -92,6 +94,8 @@ class Post:
             self._publish_many(topic, notices)
         for topic, parcels in packets.items():
             self._publish_many(topic, parcels)
+        if self._push is not None:
+            self._push()
 
     def _publish_many(self, topic: str, items: list[Packet] | list[Note]) -> None:
         frame = encode(items)

@@ -32,8 +32,14 @@ CLAIMED = "invariants"  # two events claim one number: subscribers refuse the se
 # One bundle on two topics comes in two pieces, which may overtake each other.
 PIECES = moving("T1:N1 T2:N1", "a:T1:p b:T2:p", members={"s1": "T1 T2", "s2": "T1 T2"}, at_once=True)
 
-# A bundle on the lower topic, and a single event on the upper one.
-BESIDE_ONE = PIECES.but(events=moving("T2:N1", "b:T2:p c:T2:p a:T1:q").events)
+# A bundle on the lowest topic, and a single event on the one above it, which shares others with a topic elsewhere.
+BESIDE_ONE = moving(
+    "T1:N2 T2:N1 T3:N1",
+    "b:T3:p c:T3:p a:T2:q",
+    observers={"o1": "T1 T2", "o2": "T1 T2"},
+    members={"s1": "T2 T3", "s2": "T2 T3"},
+    at_once=True,
+)
 
 # A bundle and a single event may die with their node, and are numbered again in another order.
 DYING = moving(

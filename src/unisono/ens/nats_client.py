@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from nats.protocol.parser import AWAITING_CONTROL_LINE
 
+HEAD_BYTES_MAX = 4096  # of the line before a payload
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
 
 Hear: TypeAlias = Callable[[str, bytes], None]
@@ -72,12 +75,42 @@ class DirectClient(Client):
             self._pending[:0], self._unsent = self._unsent, []
         return await super()._flush_pending(force_flush)
 
-    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        subscription = self._subs.get(sid)
-        hear = None if subscription is None else self._hears.get(subscription._cb)
-        if hear is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
+    async def _read_loop(self) -> None:
+        reader = getattr(self._transport, "_io_reader", None)
+        if isinstance(reader, asyncio.StreamReader):
+            reader.feed_data = partial(self._fed, reader, reader.feed_data)  # type: ignore[method-assign]
+        await super()._read_loop()
+
+    def _fed(self, reader: asyncio.StreamReader, feed: Callable[[bytes], None], data: bytes) -> None:
+        """Take what listeners are to hear from the front of what was read; the rest goes its usual way."""
+        if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
+            feed(data)
             return
+        at, end = 0, len(data)
+        while at < end and data.startswith(b"MSG ", at):
+            head = data.find(b"\r\n", at, at + HEAD_BYTES_MAX)
+            words = data[at + 4 : head].split(b" ") if head > 0 else ()
+            if len(words) != 3 or not words[1].isdigit() or not words[2].isdigit():
+                break  # it asks for an answer, or is not complete
+            hear, tail = self._hear_of(int(words[1])), head + 2 + int(words[2])
+            if hear is None or data[tail : tail + 2] != b"\r\n":
+                break
+            self._heard(hear, words[0], data[head + 2 : tail])
+            at = tail + 2
+        if at < end:
+            feed(data[at:] if at else data)
+
+    def _hear_of(self, sid: int) -> Hear | None:
+        subscription = self._subs.get(sid)
+        return None if subscription is None else self._hears.get(subscription._cb)
+
+    def _heard(self, hear: Hear, subject: bytes, data: bytes) -> None:
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
         hear(subject.decode(), data)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if (hear := self._hear_of(sid)) is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            self._heard(hear, subject, data)

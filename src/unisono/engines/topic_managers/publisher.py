@@ -43,6 +43,7 @@ from unisono.model.ids import EventId
 from unisono.model.runs import bundle_of
 
 PATIENCE_MAX = 16
+PATIENCE_FIRST = 4  # a part of the usual, in a new epoch
 TOPICS_MAX = 1000  # topics asked for at once
 UNDER_WAY_MAX = 512  # events of a topic without an answer; nodes remember more than that of each publisher
 TOTAL_MAX = 4096  # events without an answer
@@ -220,7 +221,7 @@ class Publisher:
         self.serials.update(dict.fromkeys(ns, self.serial))
         self.busy[to] = self.busy.get(to, 0) + 1
         if len(batch) == 1:
-            return self._create(batch[0], self.newest)
+            return self._create(batch[0], self.newest, min(self.outgoing))
         topics = dict.fromkeys([publication.topic for publication in batch])
         after = {topic: self._before(topic, self.newest) for topic in topics}
         bundle = bundle_of(batch, self.serial, min(self.outgoing), after)
@@ -308,9 +309,9 @@ class Publisher:
             self._drop(id.n)
         return [Refuse(id, DeletedError(f"{reason}; its name is not given again")) for id in gone]
 
-    def _create(self, publication: Publication, newest: dict[str, int]) -> Effect:
+    def _create(self, publication: Publication, newest: dict[str, int], lowest: int) -> Effect:
         topic = publication.topic
-        create = Create(publication, min(self.outgoing), self._before(topic, newest))
+        create = Create(publication, lowest, self._before(topic, newest))
         newest[topic] = publication.n
         if self.control is None:
             return Send(manager_address(topic), create)
@@ -325,7 +326,16 @@ class Publisher:
         self._sort([])  # owners may have changed
         if control.state != "active":
             return []
-        return self._resend(now) + (self._meet_topics(now) if self.strangers else self._send(now))
+        effects = self._resend_moved(control, now)
+        return effects + (self._meet_topics(now) if self.strangers else self._send(now))
+
+    def _resend_moved(self, control: Control, now: float) -> list[Effect]:
+        """Send again at once what was sent to somebody else than the owner; an owner that stays may still answer."""
+        topics = [(self.sent[self.serials[n]].to, p.topic) for n, p in self.outgoing.items()]
+        moved = {topic for to, topic in topics if to != control.owner[topic]}
+        for topic in self.load.keys() - moved:
+            self.due[topic] = now + self.resend_s / PATIENCE_FIRST
+        return self._resend(now, moved)
 
     def _resend_late(self, now: float) -> list[Effect]:
         """Send again what is on topics of which nothing was heard for too long; others may do well."""
@@ -345,7 +355,8 @@ class Publisher:
             self.patience[topic] = min(2 * patience, PATIENCE_MAX)
         self.resend_at = min((self.due[p.topic] for p in self.outgoing.values()), default=None)
         newest: dict[str, int] = {}
-        return [self._create(publication, newest) for publication in again]
+        lowest = min(self.outgoing, default=0)
+        return [self._create(publication, newest, lowest) for publication in again]
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         if not self._is_out(sequenced.id):

@@ -57,13 +57,17 @@ class Ring:
         self._make_room()
 
     def _make_room(self) -> None:
-        while (surplus := self._surplus()) > 0:
+        limit, bytes_max = self.limit, self.bytes_max
+        while self._count > limit or (bytes_max and self._bytes > bytes_max and self._count > 1):
             numbers, event, size = self._kept[self._head]
-            evicted, rest = numbers[:surplus], numbers[surplus:]
-            self._count -= len(evicted)
-            self._bytes -= size * len(evicted)
-            self.gone_to = max(self.gone_to, evicted[-1])
-            if rest:
+            evicted = len(numbers)
+            if evicted > 1:
+                evicted = min(evicted, self._surplus(size))
+            self.gone_to = max(self.gone_to, numbers[evicted - 1])
+            self._count -= evicted
+            self._bytes -= size * evicted
+            if evicted < len(numbers):
+                rest = numbers[evicted:]
                 self._kept[self._head], self._firsts[self._head] = _Kept(rest, event, size), rest[0]
             else:
                 self._head += 1
@@ -71,12 +75,11 @@ class Ring:
             del self._kept[: self._head], self._firsts[: self._head]
             self._head = 0
 
-    def _surplus(self) -> int:
-        """How many events have to go at least, of those that were kept together and come first."""
+    def _surplus(self, size: int) -> int:
+        """How many events have to go if each takes so many bytes."""
         too_many = self._count - self.limit
-        if not self.bytes_max or self._bytes <= self.bytes_max or self._count <= 1:
+        if not self.bytes_max or self._bytes <= self.bytes_max:
             return too_many
-        size = self._kept[self._head].size
         too_much = -((self.bytes_max - self._bytes) // size) if size else self._count
         return max(too_many, min(too_much, self._count - 1))
 

@@ -1,0 +1,330 @@
+"""Many events at once: the same stamps as one by one, put together again from pieces, whatever the network does."""
+
+import itertools
+
+from engine_kit import told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unisono.engines.effects import AcknowledgeRun, Announce, Append, Deliver, DeliverRun, Reject, Send
+from unisono.engines.inputs import TICK, Appended, Controlled, Notified, Publish, ReadBack, Received
+from unisono.engines.takeover.control import Intent, first_control, next_plan
+from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.topic_managers.assembly import Assembly
+from unisono.engines.topic_managers.moving import MovingSubscriber
+from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.publisher import SENDS_MAX, UNDER_WAY_MAX, Publisher
+from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
+from unisono.model.frames import Create, Heartbeat, Publication, Registration, Repair, Routed, Stamped
+from unisono.model.lanes import events_of
+from unisono.model.runs import bundle_of, creates_of, run_of
+
+TOPICS = ("A", "B", "C", "D")
+HOLDERS = [("A", "B", "C"), ("A", "B", "C"), ("C", "D"), ("C", "D")]  # D shares nobody with A and B
+HELD = tuple(Registration(f"s{i}", 1, topics) for i, topics in enumerate(HOLDERS))
+WAIT = SubscriberSettings(repair=True)
+TAG = SubscriberSettings(on_gap="tag", repair=True)
+
+topics = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=12)
+
+
+class Chained(ManagerNode):
+    """Sends every event through all managers on its way, and no bundle is plain."""
+
+    def _is_whole(self, manager):
+        return False
+
+
+def control(kind):
+    plan = next_plan(Intent(kind, TOPICS), HELD, threshold=2, epoch=0)
+    return first_control(plan, dict.fromkeys(TOPICS, "N1"), ["N1"])
+
+
+def serving(made, kind="line"):
+    for effect in made.handle(Controlled(control(kind)), 0.0):
+        made.handle(ReadBack(effect.lane, (), 0), 0.0)
+    for manager in made.managers.values():
+        manager.register_all(held for held in HELD if manager.topic in held.topics)
+    return made
+
+
+def published(names, first=1):
+    return [Publication("p", 0, n, topic, b"%d" % n, 0, float(n), n) for n, topic in enumerate(names, first)]
+
+
+def stored(node, effects):
+    """Confirm appends until there are none; returns the records and everything else that was asked for."""
+    records, rest, queue = [], [], list(effects)
+    while queue:
+        effect = queue.pop(0)
+        if isinstance(effect, Append):
+            records.append(effect.record)
+            queue += node.handle(Appended(effect.lane, effect.record, effect.expected + 1), 0.0)
+        else:
+            rest.append(effect)
+    return records, rest
+
+
+def stamps(records):
+    return [(e.publication, e.epoch, e.entries) for record in records for e in events_of(record)]
+
+
+@given(st.lists(topics, min_size=1, max_size=5), st.sampled_from(("line", "forest")), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_bundle_has_the_stamps_that_its_events_would_get_one_by_one(batches, kind, singly):
+    """Bundles, single events numbered at once, and the chain of managers: three ways to the same stamps."""
+    chained, bundled = serving(Chained("N1", NodeSettings()), kind), serving(ManagerNode("N1"), kind)
+    first = 1
+    expected, found = [], []
+    for serial, names in enumerate(batches, 1):
+        events = published(names, first)
+        first += len(events)
+        for event in events:
+            got = stored(chained, chained.handle(Received("p", Routed(event.topic, Create(event))), 0.0))
+            expected += stamps(got[0])
+        if singly and serial % 2:
+            for event in events:
+                got = stored(bundled, bundled.handle(Received("p", Routed(event.topic, Create(event))), 0.0))
+                found += stamps(got[0])
+        else:
+            bundle = bundle_of(events, serial, 1, {})
+            records, _ = stored(bundled, bundled.handle(Received("p", bundle), 0.0))
+            assert len(records) == 1
+            found += stamps(records)
+        for one in (chained, bundled):
+            one.check()
+    assert found == expected
+    assert {t: (m.number, m.lower) for t, m in bundled.managers.items()} == {
+        t: (m.number, m.lower) for t, m in chained.managers.items()
+    }
+
+
+def sequenced(names, first=1, node=None):
+    """The pieces that a node announces for some events."""
+    node = node or serving(ManagerNode("N1"))
+    _, rest = stored(node, node.handle(Received("p", bundle_of(published(names, first), first, 1, {})), 0.0))
+    return [effect.notification for effect in rest if isinstance(effect, Announce)]
+
+
+def test_it_is_stored_before_it_is_told_and_answered_as_one():
+    node = serving(ManagerNode("N1"))
+    (append,) = node.handle(Received("p", bundle_of(published("ABA"), 7, 1, {})), 0.0)
+    told_of = node.handle(Appended(append.lane, append.record, 1), 0.0)
+    assert [effect.topics for effect in told_of if isinstance(effect, Announce)] == [("A",), ("B",)]
+    (answer,) = [effect.message for effect in told_of if isinstance(effect, Send)]
+    assert answer == SequencedBundle(0, 7, 0, {"A": 0, "B": 0, "C": 0}, ())
+
+
+def test_a_bundle_sent_again_takes_no_second_numbers_and_gets_the_first_answers():
+    node = serving(ManagerNode("N1"))
+    bundle = bundle_of(published("ABA"), 1, 1, {})
+    stored(node, node.handle(Received("p", bundle), 0.0))
+    records, rest = stored(node, node.handle(Received("p", bundle), 0.0))
+    assert not records
+    assert [effect.message.entries["A"] for effect in rest] == [1, 1, 2]
+    assert node.managers["A"].number == 2
+
+
+def test_a_bundle_that_follows_one_nobody_has_is_not_numbered():
+    node = serving(ManagerNode("N1"))
+    late = bundle_of(published("AA", first=5), 2, 1, {"A": 4})
+    assert node.handle(Received("p", late), 0.0) == []
+
+
+def test_nonsense_is_rejected():
+    node = serving(ManagerNode("N1"))
+    good = bundle_of(published("AB"), 1, 1, {})
+    part = good.parts[0]
+    for bad in (
+        Bundle("p", 0, 1, 1, good.parts, b"\0\0"),
+        Bundle("p", 0, 1, 1, good.parts, b"\0\7"),
+        Bundle("p", 0, 1, 1, (part, part), b"\0\1"),
+        Bundle("p", 0, 1, 1, (good.parts[1],), b"\0\0"),
+        Bundle("q", 0, 1, 1, good.parts, good.order),
+    ):
+        (effect,) = node.handle(Received("p", bad), 0.0)
+        assert isinstance(effect, Reject), bad
+
+
+# Putting together.
+
+
+def subscriber(policy=WAIT, names=("A", "B", "C")):
+    made = MovingSubscriber("s", policy)
+    for topic in names:
+        made.admit(topic, 0)
+    return made
+
+
+def hear(one, *notes):
+    return [effect for note in notes for effect in one.handle(Notified(note), 0.0)]
+
+
+def test_pieces_in_any_order_make_the_run():
+    pieces = sequenced("ABCAB")
+    expected = ["A#1", "B#1", "C#1", "A#2", "B#2"]
+    for order in itertools.permutations(pieces):
+        one = subscriber()
+        effects = hear(one, *order)
+        assert told(effects) == expected
+        assert [type(effect) for effect in effects] == [DeliverRun]
+        assert one.clock == {"A": 2, "B": 2, "C": 1}
+
+
+def test_a_piece_that_does_not_come_is_asked_for_and_nothing_overtakes_it():
+    node = serving(ManagerNode("N1"))
+    first, second = sequenced("AB", 1, node), sequenced("AB", 3, node)
+    one = subscriber()
+    assert hear(one, first[0], second[0]) == []
+    assert told(hear(one, second[1])) == ["A#1"]  # B#1 is lost: what does not follow it may go
+    one.handle(Notified(Heartbeat("B", 0, 2)), 1.0)
+    (nack,) = [effect.message for effect in one.handle(TICK, 2.0) if effect.message.topic == "B"]
+    assert (nack.topic, nack.numbers) == ("B", (1,))
+    lost = next(e for e in run_of(*first).events() if e.topic == "B")
+    assert told(one.handle(Received("m", Repair("B", (lost,), (), 2)), 1.0)) == ["B#1", "A#2", "B#2"]
+
+
+@given(
+    st.lists(topics, min_size=1, max_size=6),
+    st.sampled_from([WAIT, TAG]),
+    st.sets(st.sampled_from(TOPICS), min_size=1),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_whatever_the_network_loses_or_mixes_up_the_order_holds(batches, policy, held, random, fifo):
+    """Each topic in its order or not, some pieces lost: what is delivered in order is in the order of the node."""
+    node, first = serving(ManagerNode("N1")), 1
+    bundles = []
+    for names in batches:
+        bundles.append(sequenced(names, first, node))
+        first += len(names)
+    order = [(e.topic, e.number) for pieces in bundles for e in run_of(*pieces).events()]
+    pieces = [piece for pieces in bundles for piece in pieces if random.random() > 0.2]
+    if fifo:  # topics overtake each other, no topic overtakes itself
+        queues = {t: [p for p in pieces if p.parts[0].topic == t] for t in TOPICS}
+        pieces = []
+        while any(queues.values()):
+            pieces.append(queues[random.choice([t for t, q in queues.items() if q])].pop(0))
+    else:
+        random.shuffle(pieces)
+    one = subscriber(policy, sorted(held))
+    got = []
+    for piece in pieces:
+        if piece.parts[0].topic not in held:
+            continue
+        for effect in one.handle(Notified(piece), 0.0):
+            if isinstance(effect, DeliverRun) or (isinstance(effect, Deliver) and effect.in_order):
+                got += [(e.topic, e.number) for e in effect.events]
+        one.check()
+    assert len(set(got)) == len(got)
+    assert all(topic in held for topic, _ in got)
+    related = [[row for row in got if row[0] in group] for group in HOLDERS]
+    for rows in related:
+        assert rows == sorted(rows, key=order.index)
+
+
+def test_what_waits_is_bounded():
+    assembly, node = Assembly(), serving(ManagerNode("N1"))
+    left = 0
+    for n in range(200):
+        (piece, _) = sequenced("AB", 1 + 2 * n, node)
+        left += len(assembly.add(piece, lambda topic: topic in "AB"))
+    assert 100 < left <= 200
+
+
+# The short way.
+
+
+@given(st.lists(st.sampled_from("ABC"), min_size=1, max_size=10), st.data())
+@settings(max_examples=150, deadline=None)
+def test_handing_over_is_what_handling_would_do(names, data):
+    node = serving(ManagerNode("N1"))
+    events: list[Stamped] = []
+    for n, topic in enumerate(names, 1):
+        create = Create(Publication("p", 0, n, topic))
+        _, rest = stored(node, node.handle(Received("p", Routed(topic, create)), 0.0))
+        events += [e.notification for e in rest if isinstance(e, Announce)]
+    one = subscriber(data.draw(st.sampled_from([WAIT, TAG])))
+    for event in data.draw(st.permutations(events)):
+        twin, timer = one.copy(), one.next_timer()
+        effects = twin.handle(Notified(event), 0.0)
+        if one.hand_over(event):
+            assert effects == [Deliver([event])]
+            assert one.state() == twin.state()
+            assert one.next_timer() == timer
+        else:
+            assert one.state() == one.copy().state()
+            one = twin
+
+
+# Publishing.
+
+
+def publisher(**options):
+    made = Publisher(**options)
+    made.handle(Controlled(control("line")), 0.0)
+    return made
+
+
+def sent(effects):
+    return [
+        [p.n for p, _ in creates_of(e.message)]
+        if isinstance(e.message, Bundle)
+        else [e.message.message.publication.n]
+        for e in effects
+    ]
+
+
+def test_little_is_sent_at_once_and_much_in_few_bundles():
+    one = publisher()
+    for n in range(1, SENDS_MAX + 1):
+        assert sent(one.handle(Publish(published("A", n)), 0.0)) == [[n]]
+    for n in range(SENDS_MAX + 1, 100):
+        assert one.handle(Publish(published("AB"[n % 2], n)), 0.0) == []
+    answer = SequencedBundle(0, 1, 0, {"A": 0}, ())
+    acknowledged, bundle = one.handle(Received("N1", answer), 0.0)
+    assert isinstance(acknowledged, AcknowledgeRun)
+    assert sent([bundle]) == [[*range(SENDS_MAX + 1, 100)]]
+    one.check()
+
+
+def test_who_does_not_take_bundles_gets_single_events():
+    effects = publisher(bundles=False).handle(Publish(published("ABAB")), 0.0)
+    assert [type(effect.message) for effect in effects] == [Routed] * 4
+
+
+def test_no_more_of_a_topic_is_under_way_than_nodes_remember():
+    one = publisher()
+    effects = one.handle(Publish(published("A" * 2000)), 0.0)
+    assert sum(map(len, sent(effects))) == UNDER_WAY_MAX
+
+
+def test_an_answer_to_a_bundle_that_was_answered_changes_nothing():
+    one = publisher()
+    one.handle(Publish(published("AB")), 0.0)
+    answer = SequencedBundle(0, 1, 0, {"A": 0, "B": 0}, ())
+    (run,) = one.handle(Received("N1", answer), 0.0)
+    assert [a.entries for a in run.answers] == [{"A": 1, "B": 0}, {"A": 1, "B": 1}]
+    assert one.handle(Received("N1", answer), 0.0) == []
+    assert not one.outgoing
+
+
+def test_pieces_that_make_no_sense_are_not_sound():
+    (piece, other) = sequenced("ABA")
+    assert piece.is_sound
+    for change in (
+        {"order": b""},
+        {"order": b"\0\1\7"},
+        {"order": b"\0\1\1"},
+        {"clock": {"A": 0}},
+        {"clock": {"A": -1, "B": 0}},
+        {"groups": ((0,),)},
+        {"groups": ((9,), (0,))},
+        {"parts": ()},
+        {"parts": (other.parts[0], other.parts[0])},
+        {"topics": ("A", "A")},
+    ):
+        fields = {name: getattr(piece, name) for name in StampedBundle.__struct_fields__}
+        assert not StampedBundle(**{**fields, **change}).is_sound, change

@@ -1,0 +1,93 @@
+"""The short way into the NATS client: whatever comes in whatever portions, listeners hear it once and in order."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unisono.ens.nats_client import DirectClient
+
+
+class Subscription:
+    def __init__(self, callback):
+        self._cb = callback
+
+
+class Reading:
+    """A client that has been connected, and what its ordinary way would have been given."""
+
+    def __init__(self):
+        self.client = DirectClient()
+        self.heard = []
+        self.rest = b""
+        self.client._subs = {7: Subscription("ours"), 8: Subscription("a queue's")}
+        self.client._hears = {"ours": lambda subject, data: self.heard.append((subject, data))}
+        self.reader = asyncio.StreamReader()
+
+    def feed(self, data):
+        self.client._fed(self.reader, self._usual, data)
+
+    def _usual(self, data):
+        self.rest += data
+        self.reader._buffer.extend(data)
+
+
+def message(n, sid=7, reply=b""):
+    payload = b"%d\r\nMSG " % n
+    return b"MSG u.t %d %b%d\r\n%b\r\n" % (sid, reply and reply + b" ", len(payload), payload)
+
+
+def reading(made):
+    """Make one where there is a loop, which a reader wants."""
+
+    async def main():
+        return made()
+
+    return asyncio.run(main())
+
+
+def test_what_is_ours_is_heard_at_once():
+    one = reading(Reading)
+    one.feed(message(1) + message(2))
+    assert one.heard == [("u.t", b"1\r\nMSG "), ("u.t", b"2\r\nMSG ")]
+    assert one.rest == b""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b"PING\r\n",
+        b"PONG\r\n",
+        b"-ERR 'x'\r\n",
+        b"+OK\r\n",
+        message(5, sid=8),
+        message(5, sid=99),
+        message(5, reply=b"_INBOX.1"),
+        b"HMSG u.t 7 12 13\r\nNATS/1.0\r\n\r\nx\r\n",
+        b"MSG u.t 7 x\r\n",
+        b"MSG u.t 7\r\n\r\n",
+        b"MSG u.t 7 3\r\nabcdef\r\n",
+    ],
+)
+def test_everything_else_goes_its_usual_way_and_so_does_what_is_behind_it(other):
+    one = reading(Reading)
+    one.feed(message(1) + other + message(2))
+    one.feed(message(3))
+    assert one.heard == [("u.t", b"1\r\nMSG ")]
+    assert one.rest == other + message(2) + message(3)
+
+
+@given(st.lists(st.integers(1, 40), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts):
+    whole = b"".join(message(n) for n in range(6))
+    one = reading(Reading)
+    at = 0
+    for cut in cuts:
+        one.feed(whole[at : at + cut])
+        at += cut
+    one.feed(whole[at:]) if whole[at:] else None
+    heard = b"".join(message(n) for n in range(len(one.heard)))
+    assert [data for _, data in one.heard] == [b"%d\r\nMSG " % n for n in range(len(one.heard))]
+    assert heard + one.rest == whole

@@ -1,0 +1,98 @@
+"""What one turn of the loop sends goes together; that something was heard can wait for company."""
+
+import asyncio
+
+import pytest
+
+from unisono.ens.port import Capabilities
+from unisono.model.bundles import StampedBundle
+from unisono.model.errors import FrameError
+from unisono.model.frames import Heartbeat, Packet, Publication, Registration, Report
+from unisono.model.runs import bundle_of, run_of
+from unisono.runtime.remote.post import ACKNOWLEDGE_S, Post
+from unisono.runtime.remote.wire import decode_notes, decode_packets, encode
+
+SAYS = Report(Registration("s", 1, ("a",)))
+
+
+class Service:
+    def __init__(self):
+        self.capabilities = Capabilities(reliable=False, frame_bytes_max=100_000)
+        self.frames = []
+
+    def publish(self, topics, frame):
+        self.frames.append((topics[0], frame))
+
+
+def sent(scenario):
+    """The packets of each frame that a scenario sends."""
+
+    async def main():
+        service = Service()
+        await scenario(Post(service))
+        return [(topic, decode_packets(frame)) for topic, frame in service.frames]
+
+    return asyncio.run(main())
+
+
+def heard(upto):
+    return Packet(0, upto, None, 1, 1)
+
+
+def test_an_acknowledgement_waits_for_a_packet_that_says_it_too():
+    async def scenario(post):
+        post.send("a", heard(3))
+        await asyncio.sleep(ACKNOWLEDGE_S / 10)
+        post.send("a", Packet(1, 4, SAYS, 1, 1))
+        await asyncio.sleep(2 * ACKNOWLEDGE_S)
+
+    assert sent(scenario) == [("a", [Packet(1, 4, SAYS, 1, 1)])]
+
+
+def test_but_not_for_long():
+    async def scenario(post):
+        for n in range(1, 6):
+            post.send("a", heard(n))
+        await asyncio.sleep(3 * ACKNOWLEDGE_S)
+
+    assert sent(scenario) == [("a", [heard(5)])]
+
+
+def test_one_that_no_later_packet_says_is_sent_before_it():
+    async def scenario(post):
+        post.send("a", heard(3))
+        post.send("a", Packet(1, 1, SAYS, 2, 1))  # of another life
+        await asyncio.sleep(0.01)
+
+    assert sent(scenario) == [("a", [heard(3), Packet(1, 1, SAYS, 2, 1)])]
+
+
+def test_who_is_met_is_answered_at_once():
+    async def scenario(post):
+        post.send("a", Packet(0, 0, None, 1, 1))
+        await asyncio.sleep(0.01)
+
+    assert len(sent(scenario)) == 1
+
+
+# Frames that several subscriptions of one process hear.
+
+
+def test_they_are_decoded_once():
+    frame = encode([Heartbeat("a", 1, 7)])
+    assert decode_notes(frame) is decode_notes(bytes(bytearray(frame)))
+
+
+def test_a_bundle_that_is_none_is_refused_each_time():
+    empty = StampedBundle(1, "n", 1, {"a": 0}, (), ("a",), b"", "p", 1, ())
+    for _ in range(2):
+        with pytest.raises(FrameError, match="a bundle that is none"):
+            decode_notes(encode([empty]))
+
+
+def test_what_is_made_of_a_piece_is_shared():
+    part = bundle_of([Publication("p", 1, 1, "a", b"x", 0, 1.0, 1)], 1, 1, {}).parts
+    frame = encode([StampedBundle(1, "n", 1, {"a": 0}, (), ("a",), b"\0", "p", 1, part)])
+    [one], [other] = decode_notes(frame), decode_notes(bytes(bytearray(frame)))
+    assert run_of(one) is run_of(other)
+    assert run_of(one).publications[0].body == b"x"

@@ -91,3 +91,11 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts):
     heard = b"".join(message(n) for n in range(len(one.heard)))
     assert [data for _, data in one.heard] == [b"%d\r\nMSG " % n for n in range(len(one.heard))]
     assert heard + one.rest == whole
+
+
+def test_whoever_raises_ends_nothing(caplog):
+    one = reading(Reading)
+    one.client._hears = {"ours": lambda subject, data: 1 / 0}
+    one.feed(message(1) + b"PING\r\n")
+    assert one.rest == b"PING\r\n"
+    assert "raised" in caplog.text

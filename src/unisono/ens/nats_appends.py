@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 import nats.errors
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from unisono.ens.ending import end
@@ -32,6 +31,7 @@ from unisono.model.errors import (
 WINDOW = 4096  # the server itself takes 10,000 for a stream
 WINDOW_FIRST, WINDOW_LEAST = 256, 16
 SLOW_S = 0.5  # an answer that took longer halves the window, any other makes it larger by one
+HEADER_ROOM = 512  # of a frame
 YIELD_EVERY = 128
 
 Stored: TypeAlias = "asyncio.Future[int | None]"
@@ -95,7 +95,7 @@ class Appends:
         client = self._service.client
         self._inbox = client.new_inbox() + "."
         try:
-            self._subscription = await client.subscribe(f"{self._inbox}*", cb=self._heard)
+            self._subscription = await client.listen(f"{self._inbox}*", self._heard)
         except nats.errors.Error as error:
             raise ConnectionError(f"{self._service.url} is away: {error}") from error
         self._service.on_link.append(self._link)
@@ -115,10 +115,33 @@ class Appends:
         if not self._service.is_up.is_set():
             _fail(letter, ConnectionError(f"{self._service.url} is away; the record was not sent"))
             return letter.stored
-        self._queue.append(letter)
-        self._queued_bytes += len(payload)
-        self._some.set()
+        if not self._send_now(letter):
+            self._queue.append(letter)
+            self._queued_bytes += len(payload)
+            self._some.set()
         return letter.stored
+
+    def _send_now(self, letter: Letter) -> bool:
+        """Send without waiting for a task, if nothing is in the way; False if it was not."""
+        if self._queue or letter.stream not in self.known or len(self._under_way) >= self._window:
+            return False
+        client = self._service.client
+        if len(letter.payload) + HEADER_ROOM > client.max_payload:
+            return False
+        reply = f"{self._inbox}{self._number + 1}"
+        if not client.publish_now(letter.subject, letter.payload, reply, letter.headers):
+            return False
+        self._note_sent(letter)
+        return True
+
+    def _note_sent(self, letter: Letter) -> int:
+        self._number += 1
+        loop = asyncio.get_running_loop()
+        self._under_way[self._number] = _Sent(letter, loop.time())
+        if self._timer is None:
+            self._heard_at = loop.time()
+            self._timer = loop.call_later(self._service.options.store_timeout, self._expire)
+        return self._number
 
     async def now(self, stream: str, subject: str, payload: bytes, headers: dict[str, str]) -> int | None:
         """Send before those that wait, and return the answer."""
@@ -139,7 +162,7 @@ class Appends:
         await end(self._sender)
         if self._subscription is not None:
             with suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
+                await self._service.client.unlisten(self._subscription)
 
     def _check_open(self) -> None:
         if self._closed or self._sender is None:
@@ -184,12 +207,7 @@ class Appends:
     async def _send(self, letter: Letter) -> None:
         if letter.stored.done():  # nobody waits for it any more
             return
-        self._number += 1
-        number, loop = self._number, asyncio.get_running_loop()
-        self._under_way[number] = _Sent(letter, loop.time())
-        if self._timer is None:
-            self._heard_at = loop.time()
-            self._timer = loop.call_later(self._service.options.store_timeout, self._expire)
+        number = self._note_sent(letter)
         try:
             await self._service.client.publish(
                 letter.subject, letter.payload, reply=f"{self._inbox}{number}", headers=letter.headers
@@ -204,8 +222,8 @@ class Appends:
 
     # Answers, and none.
 
-    async def _heard(self, message: Msg) -> None:
-        number = int(message.subject[len(self._inbox) :])
+    def _heard(self, subject: str, data: bytes) -> None:
+        number = int(subject[len(self._inbox) :])
         sent = self._under_way.pop(number, None)
         self._heard_at = asyncio.get_running_loop().time()
         if sent is not None:
@@ -214,11 +232,11 @@ class Appends:
         if sent is None or sent.letter.stored.done():
             return
         letter = sent.letter
-        if message.headers and message.headers.get("Status") == "503":
+        if not data:  # nobody answers: only a status comes
             self.known.discard(letter.stream)  # the next one will find out
             _fail(letter, NobodyError(f"no stream at {self._service.url} takes '{letter.subject}' now"))
             return
-        answer = self._decoder.decode(message.data)
+        answer = self._decoder.decode(data)
         if answer.error is None:
             letter.stored.set_result(answer.seq)
         elif answer.error.err_code in WRONG_LAST:

@@ -9,7 +9,8 @@ what they cannot take in yet stays in the socket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,6 +21,8 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE
 
 HEAD_BYTES_MAX = 4096  # of the line before a payload
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
+
+log = logging.getLogger("unisono")
 
 Hear: TypeAlias = Callable[[str, bytes], None]
 """Called with a subject and a payload; must not block and must not raise."""
@@ -47,7 +50,9 @@ class DirectClient(Client):
         self._hears.pop(subscription._cb, None)
         await subscription.unsubscribe()
 
-    def publish_now(self, subject: str, payload: bytes) -> bool:
+    def publish_now(
+        self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> bool:
         """Publish without a task in between; False, and nothing is done, if something is in the way."""
         if self._pending or not self.is_connected or self.is_draining_pubs:
             return False
@@ -58,7 +63,14 @@ class DirectClient(Client):
             if writer.transport.get_write_buffer_size() > UNSENT_MAX:
                 return False
             asyncio.get_running_loop().call_soon(self.push)
-        self._unsent.append(b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
+        to = f"{subject} {reply}".rstrip().encode()
+        if headers is None:
+            self._unsent.append(b"PUB %b %d\r\n%b\r\n" % (to, len(payload), payload))
+        else:
+            lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+            head = f"NATS/1.0\r\n{lines}\r\n".encode()
+            sizes = (to, len(head), len(head) + len(payload), head, payload)
+            self._unsent.append(b"HPUB %b %d %d\r\n%b%b\r\n" % sizes)
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
         return True
@@ -107,7 +119,10 @@ class DirectClient(Client):
     def _heard(self, hear: Hear, subject: bytes, data: bytes) -> None:
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
-        hear(subject.decode(), data)
+        try:
+            hear(subject.decode(), data)
+        except Exception:  # nothing that anybody sends may end the connection
+            log.exception("whoever was told of %.100r raised", subject)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         if (hear := self._hear_of(sid)) is None:

@@ -103,7 +103,7 @@ class Chronicler:
 
     def copy(self) -> Chronicler:
         """An independent twin."""
-        twin = Chronicler()
+        twin = type(self)()
         twin.library, twin.is_kept = self.library.copy(), self.is_kept
         twin._asking, twin._asked = dict(self._asking), dict(self._asked)
         return twin

@@ -199,6 +199,9 @@ class EveryEntryEqualMoving(MovingSubscriber):
                 return x
         return None
 
+    def _is_next(self, event: Stamped) -> bool:
+        return self.blocker(event) is None and super()._is_next(event)
+
 
 class OwnNumberOnlyMoving(MovingSubscriber):
     """Untagged if the own number is larger, whatever the other entries say."""

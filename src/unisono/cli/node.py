@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from unisono.cli.loop import run_loop
+from unisono.cli.loop import run_loop, settle
 from unisono.cli.observing import MetricsPort, pages, traces
 from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Settings, Url, load, storing
@@ -67,6 +67,7 @@ async def _serve(settings: Settings, name: str, options: NodeOptions, *, json: b
         serving = asyncio.create_task(node.run())
         ready = asyncio.create_task(node.ready())
         await asyncio.wait({serving, ready}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        settle()
         if ready.done() and not serving.done():
             if json:
                 line = {"ready": True, "node": name, "durability": node.durability} | (

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help replay-check durability hostile faults soak setup demo test check bench bench-peers peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -33,6 +33,12 @@ bench: setup     ## the in-process bus: total order beside none
 
 bench-peers: setup      ## unisono beside its peers, those that are installed: about 40 minutes
 	@$(BIN)/unisono bench peers
+
+bench-scaling: setup    ## what grows with topics, subscribers, payloads, nodes: about 5 minutes, as root with the quota of nodes
+	@$(BIN)/unisono bench scaling
+
+flame: setup     ## where the time goes: out/flame-publisher.svg, -node.svg, -subscriber.svg
+	@$(BIN)/python -m benchmarks.scaling.flame
 
 peers-setup: setup      ## the peers that come from the system's packages, for bench-peers only
 	@sh benchmarks/peers/setup.sh

@@ -55,11 +55,11 @@ def peers(
 
     Peers take turns in every repeat; those that are not installed are skipped (`make peers-setup`).
     """
-    wanted = _chosen(peers, PEERS, "--peers")
+    wanted = chosen(peers, PEERS, "--peers")
     cells = _cells(
-        _chosen(workloads, WORKLOADS, "--workloads"),
-        [int(n) for n in _chosen(subscribers, [str(n) for n in SUBSCRIBERS], "--subscribers")],
-        [int(n) for n in _chosen(rates, [str(n) for n in RATES], "--rates")],
+        chosen(workloads, WORKLOADS, "--workloads"),
+        [int(n) for n in chosen(subscribers, [str(n) for n in SUBSCRIBERS], "--subscribers")],
+        [int(n) for n in chosen(rates, [str(n) for n in RATES], "--rates")],
         events,
         concurrent_events,
         seconds,
@@ -74,7 +74,8 @@ def peers(
     finish(held=not result["missed"])
 
 
-def _chosen(text: str, known: Sequence[str], option: str) -> list[str]:
+def chosen(text: str, known: Sequence[str], option: str) -> list[str]:
+    """The words of an option, each of them one that is known."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word not in known:

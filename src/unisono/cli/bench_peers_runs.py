@@ -73,6 +73,11 @@ class Script:
     def __init__(self, process: asyncio.subprocess.Process, name: str, errors: Path) -> None:
         self._process, self._name, self._errors = process, name, errors
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     async def line(self, within_s: float) -> dict[str, Any]:
         """The next thing it says; raises ServerError when it says nothing."""
         assert self._process.stdout is not None
@@ -113,10 +118,12 @@ class Script:
 
 
 @asynccontextmanager
-async def script(peer: str, role: str, folder: Path, **work: Any) -> AsyncIterator[Script]:
+async def script(
+    peer: str, role: str, folder: Path, *, package: str = "benchmarks.peers", **work: Any
+) -> AsyncIterator[Script]:
     """A role of a peer's script, ended in the end."""
     errors = folder / f"{role}-{work.get('publisher', 0)}.err"
-    program = [sys.executable, "-m", f"benchmarks.peers.{peer.replace('-', '_')}", role]
+    program = [sys.executable, "-m", f"{package}.{peer.replace('-', '_')}", role]
     with errors.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
             *[sys.executable, "-I", "-S", guard.__file__, MODE, str(int(signal.SIGKILL)), str(os.getpid())],
@@ -174,7 +181,11 @@ async def watch_stalls(found: list[float]) -> None:
 
 
 async def _run(peer: str, cell: Cell, folder: Path) -> Run:
-    work = {"subscribers": cell.subscribers, "publishers": cell.publishers, "events": cell.events}
+    work: dict[str, Any] = {
+        "subscribers": cell.subscribers,
+        "publishers": cell.publishers,
+        "events": cell.events,
+    }
     work |= {"rate": cell.rate}
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(script(peer, "serve", folder))

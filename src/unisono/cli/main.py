@@ -14,6 +14,7 @@ from unisono.cli import (
     bench_journal,
     bench_peers,
     bench_pipeline,
+    bench_scaling,
     demo,
     lab,
     node,
@@ -45,6 +46,7 @@ bench.app.command("pipeline")(bench_pipeline.pipeline)
 app.add_typer(bench.app, name="bench")
 bench.app.command("journal")(bench_journal.journal)
 bench.app.command("peers")(bench_peers.peers)
+bench.app.command("scaling")(bench_scaling.scaling)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)

@@ -1,0 +1,176 @@
+"""The processes of one run of `bench scaling`, what they cost, and the CPU quota of nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S, READY_S, Heard, Script, script
+from unisono.model.errors import ConfigError, ServerError
+
+CGROUPS = Path("/sys/fs/cgroup")
+PERIOD_US = 10_000
+SETTLE_S = 0.2  # between what starts and what is measured
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One system, and what it is to do."""
+
+    topics: int
+    holdings: tuple[tuple[int, ...], ...]  # of each subscriber: the topics that it holds
+    payload_bytes: int = 100
+    nodes: int = 1
+    store: str = "local"
+    quota: float = 0.0  # of a core, for each node; 0: no limit
+    flush_every: int = 4096
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one run of it."""
+
+    events_s: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    one_order: bool = False
+    cpu_us: dict[str, float] = {}  # per event, of all processes of a kind; while it goes as fast as it can
+    frames: float | None = None  # that the server took, per event; likewise
+    bytes_in: float | None = None  # that the server took, per event; likewise
+    slow_bytes_in: float | None = None  # the same at the low rate, where every event goes alone
+    faults: list[str] = []
+
+
+async def run(cell: Cell, events: int, rate: int, seconds: float) -> Point:
+    """One run; what goes wrong is among its faults."""
+    phases = [(events, 0)] + ([(max(2, round(rate * seconds)), rate)] if rate else [])
+    with tempfile.TemporaryDirectory(prefix="unisono-scaling-", ignore_cleanup_errors=True) as folder:
+        try:
+            return await _run(cell, phases, Path(folder))
+        except (ServerError, msgspec.MsgspecError, OSError) as error:
+            return Point(faults=[str(error)])
+
+
+@asynccontextmanager
+async def system(
+    cell: Cell, phases: Sequence[tuple[int, int]], folder: Path
+) -> AsyncIterator[tuple[dict[str, Any], Script, Script]]:
+    """The server and the nodes as they say they are, the subscribers, and the publisher; all of them ready."""
+    work = msgspec.to_builtins(cell) | {"phases": list(phases), "package": "benchmarks.scaling"}
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(script("system", "serve", folder, **work))
+        served = await server.line(READY_S)
+        work["url"] = served["url"]
+        subscribers = await stack.enter_async_context(script("system", "subscribe", folder, **work))
+        await subscribers.line(READY_S)
+        publisher = await stack.enter_async_context(script("system", "publish", folder, **work))
+        await publisher.line(READY_S)
+        yield served, subscribers, publisher
+
+
+async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> Point:
+    async with system(cell, phases, folder) as (served, subscribers, publisher):
+        pids = {
+            "publisher": [publisher.pid],
+            "server": [served["server"]],
+            "nodes": served["nodes"],
+            "subscribers": [subscribers.pid],
+        }
+        with quotas(served["nodes"], cell.quota):
+            await asyncio.sleep(SETTLE_S)
+            before, taken = spent_s(pids), await _taken(served["monitor"])
+            heard, first_ns = await _phase(publisher, subscribers)
+            after, then = spent_s(pids), await _taken(served["monitor"])
+            events = phases[0][0]
+            point = Point(
+                events_s=events / ((heard.last_ns - first_ns) / 1e9) if heard.last_ns else None,
+                one_order=heard.one_order,
+                cpu_us={kind: (after[kind] - before[kind]) / events * 1e6 for kind in before},
+                frames=(then["in_msgs"] - taken["in_msgs"]) / events,
+                bytes_in=(then["in_bytes"] - taken["in_bytes"]) / events,
+                faults=heard.faults,
+            )
+            if len(phases) == 1:
+                return point
+            slow, _ = await _phase(publisher, subscribers)
+            last = await _taken(served["monitor"])
+            return msgspec.structs.replace(
+                point,
+                p50_ms=slow.p50_ms,
+                p99_ms=slow.p99_ms,
+                slow_bytes_in=(last["in_bytes"] - then["in_bytes"]) / phases[1][0],
+                one_order=point.one_order and slow.one_order,
+                faults=point.faults + slow.faults,
+            )
+
+
+async def _phase(publisher: Script, subscribers: Script) -> tuple[Heard, int]:
+    publisher.go()
+    heard, published = await asyncio.gather(subscribers.line(HEAR_S), publisher.line(PUBLISH_S))
+    return msgspec.convert(heard, Heard), published["first_ns"]
+
+
+async def _taken(monitor: str) -> dict[str, Any]:
+    """What the server says of itself."""
+
+    def ask() -> dict[str, Any]:
+        with urllib.request.urlopen(f"{monitor}/varz", timeout=5) as answer:
+            document: dict[str, Any] = msgspec.json.decode(answer.read())
+            return document
+
+    return await asyncio.to_thread(ask)
+
+
+def spent_s(pids: dict[str, list[int]]) -> dict[str, float]:
+    """Seconds of CPU that processes have had, by kind; nothing where the system does not tell (not Linux)."""
+    with suppress(OSError):
+        return {kind: sum(map(_spent_s, mine)) for kind, mine in pids.items()}
+    return {}
+
+
+def _spent_s(pid: int) -> float:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def quota_folder() -> Path:
+    """Where CPU quotas are made; raises ConfigError where that cannot be done."""
+    for root in (CGROUPS, CGROUPS / "cpu"):
+        listed = root / "cgroup.subtree_control"
+        has_quotas = "cpu" in listed.read_text().split() if listed.exists() else False
+        if (has_quotas or (root / "cpu.cfs_quota_us").exists()) and os.access(root, os.W_OK):
+            return root
+    raise ConfigError("CPU quotas need Linux, root, and a control group with the cpu controller")
+
+
+@contextmanager
+def quotas(pids: Sequence[int], cores: float) -> Iterator[None]:
+    """Each process has at most so much of a core; 0: no limit."""
+    if not cores:
+        yield
+        return
+    root, quota_us = quota_folder(), max(1000, round(cores * PERIOD_US))
+    period_us = round(quota_us / cores)
+    folders = [root / f"unisono-bench-{pid}" for pid in pids]
+    try:
+        for pid, folder in zip(pids, folders, strict=True):
+            folder.mkdir()
+            if (folder / "cpu.max").exists():
+                (folder / "cpu.max").write_text(f"{quota_us} {period_us}")
+            else:
+                (folder / "cpu.cfs_period_us").write_text(str(period_us))
+                (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
+            (folder / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for pid, folder in zip(pids, folders, strict=True):
+            with suppress(OSError):
+                (root / "cgroup.procs").write_text(str(pid))
+            with suppress(OSError):
+                folder.rmdir()

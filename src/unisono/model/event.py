@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -35,7 +35,7 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
         """What was published; decoded when first asked for (PayloadError if it is not what you expect)."""
         if self._data is msgspec.UNSET:
             self._data = decode(self._publication.body, self._publication.content, self._type)
-        return cast(T, self._data)
+        return self._data  # type: ignore[no-any-return]
 
     @property
     def body(self) -> bytes:

@@ -10,7 +10,7 @@ from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
 from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
 from unisono.model.ids import EventId
 
-MEMO_MAX = 32  # bundles that subscriptions of one process share once they are opened
+MEMO_MAX = 64  # bundles that subscriptions of one process share once they are opened
 
 
 class BundleRun(Run):

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from unisono.model.event import Event
 from unisono.model.frames import Batch, Run
 
-MEMO_MAX = 16  # batches that subscriptions of one process are being told of
+MEMO_MAX = 64  # batches that subscriptions of one process are being told of
 
 Views: TypeAlias = dict[int | None, list[Event[Any]]]
 

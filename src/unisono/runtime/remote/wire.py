@@ -72,7 +72,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     )
 
 
-HEARD_MAX = 32  # frames
+HEARD_MAX = 128  # frames
 _heard: OrderedDict[bytes, list[Note]] = OrderedDict()
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])

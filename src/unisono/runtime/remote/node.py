@@ -76,7 +76,7 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
     node: NodeSettings = NodeSettings(
         plan="forest",
-        lane_records_max=100_000,
+        lane_records_max=20_000,
         lane_records_kept=2_000,
         retain_records=RETAIN_RECORDS,
         retain_s=RETAIN_S,

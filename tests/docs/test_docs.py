@@ -74,3 +74,9 @@ def test_a_desk_that_is_killed_books_everything_once():
     killed, told = done.stdout.splitlines()
     assert killed.startswith("killed with "), done.stderr
     assert told == "300 events booked, which add up to 300"
+
+
+def test_a_busy_feed_is_heard_in_one_order():
+    command = [sys.executable, str(ROOT / "examples" / "busy_feed.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.startswith("20,000 events, two listeners, one order, "), done.stderr

@@ -3,7 +3,9 @@
 The client of nats-py gives every subscription a queue and a task. So messages of several subjects overtake each other on
 their way through one process, which the ordering layer then has to put right, and each costs a switch of tasks. Our
 listeners return at once and must not be overtaken: they are called from where the connection is read, in its order, and
-what they cannot take in yet stays in the socket.
+what they cannot take in yet stays in the socket. Out, what one turn of the loop publishes is written at once.
+
+This knows the insides of nats-py. Where they are not as we know them, everything goes its usual way.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class DirectClient(Client):
         self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> bool:
         """Publish without a task in between; False, and nothing is done, if something is in the way."""
-        if self._pending or not self.is_connected or self.is_draining_pubs:
+        if getattr(self, "_pending", True) or not self.is_connected or self.is_draining_pubs:
             return False
         if not self._unsent:
             writer = getattr(self._transport, "_io_writer", None)  # a plain connection has one
@@ -82,14 +84,15 @@ class DirectClient(Client):
         if unsent and writer is not None and not writer.transport.is_closing():
             writer.write(b"".join(unsent))
 
-    async def _flush_pending(self, force_flush: bool = False) -> Any:
+    async def _flush_pending(self, *args: Any, **options: Any) -> Any:
         if self._unsent and self.is_connected:  # what is pending comes after it
             self._pending[:0], self._unsent = self._unsent, []
-        return await super()._flush_pending(force_flush)
+        return await super()._flush_pending(*args, **options)
 
     async def _read_loop(self) -> None:
         reader = getattr(self._transport, "_io_reader", None)
-        if isinstance(reader, asyncio.StreamReader):
+        is_known = hasattr(self._ps, "buf") and hasattr(self._ps, "state")
+        if is_known and isinstance(reader, asyncio.StreamReader):
             reader.feed_data = partial(self._fed, reader, reader.feed_data)  # type: ignore[method-assign]
         await super()._read_loop()
 

@@ -145,6 +145,14 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
             yield msgspec.structs.replace(self, parts=(part,))
 
 
+class DeltaBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle delta"):
+    """A piece whose clock is left out, but for what has changed since the piece before on its topic."""
+
+    since: int  # the index of that piece
+    changed: dict[str, int]  # always with the topic's own number
+    piece: StampedBundle
+
+
 class SequencedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle sequenced"):
     """A node to the publisher: the events of your bundle have their places in the order."""
 

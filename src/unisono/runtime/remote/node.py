@@ -15,7 +15,7 @@ from typing import Self
 import msgspec
 
 from unisono.engines.effects import Announce, Effect, Fail, Reject
-from unisono.engines.inputs import Controlled, Input, Received, Suspected
+from unisono.engines.inputs import Appended, Controlled, Input, Received, Suspected
 from unisono.engines.links import Links, LinkSettings
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
@@ -30,8 +30,10 @@ from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
+from unisono.model.lanes import JoinRecord
 from unisono.model.release import BUNDLES, OLDEST, RETAINS, SPEAKS, strange
 from unisono.runtime.remote.beats import Beats
+from unisono.runtime.remote.deltas import Shortener
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import LINKS, Host
 from unisono.runtime.remote.keeper import Keeper
@@ -114,6 +116,7 @@ class Node:
         self._error: UnisonoError | None = None
         self._serving = asyncio.Event()
         self._nodes = {self.name}  # names that are known to be nodes
+        self._clocks = Shortener()
         self._door = Door(service.capabilities.frame_bytes_max)
         self._told_of = (0, b"")  # the version of a control record, and what clients are told of it
         self._latest = 0  # the latest life of a client that was heard of, here or at another node
@@ -270,6 +273,8 @@ class Node:
             return  # whoever has failed takes nothing in, and so confirms nothing
         if isinstance(input, Controlled):
             self._nodes.update(input.control.nodes)
+        if isinstance(input, Appended) and isinstance(input.record, JoinRecord):
+            self._clocks.forget(input.record.registration.topics)
         self.observer.handled(input)
         self._host.handle(input)
         if isinstance(input, Controlled):
@@ -411,8 +416,9 @@ class Node:
             return None
         match effect:
             case Announce(topics, (Stamped() | StampedBundle() | Heartbeat() | EpochNotice()) as note):
+                short = self._clocks.shorten(note) if isinstance(note, StampedBundle) else note
                 for topic in topics:
-                    self._post.announce(topic, note)
+                    self._post.announce(topic, short)
             case Reject(error):
                 self._reject("the engine", error)
             case Fail(error):

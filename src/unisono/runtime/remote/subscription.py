@@ -16,14 +16,15 @@ from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.frames import EpochNotice, Heartbeat, Repair, Run, Stamped
-from unisono.model.runs import run_of
+from unisono.model.runs import publications_of, run_of
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
+from unisono.runtime.remote.deltas import Lengthener
 from unisono.runtime.remote.host import Host
-from unisono.runtime.remote.wire import Note, decode_notes, events_on
+from unisono.runtime.remote.wire import Note, Whole, decode_notes, events_on
 from unisono.runtime.starts import NEW
 from unisono.runtime.subscription import Subscription
 from unisono.runtime.views import shared_views, views
@@ -102,6 +103,7 @@ class RemoteSubscription(Subscription):
         ] = {}  # topic -> the epoch and the number of what was not taken
         self._waits: dict[tuple[str, int], int] = {}  # topic and number -> when it came, if somebody observes
         self._noticed = 0  # the newest epoch of which a notice was observed
+        self._clocks = Lengthener()
         self._interest: Interest | None = None
         self._wanted: frozenset[str] = frozenset()  # at the service
         self._member: Member | None = None
@@ -314,7 +316,7 @@ class RemoteSubscription(Subscription):
             return
         try:
             assert isinstance(frame, bytes)
-            notes = decode_notes(frame)
+            notes = self._whole(decode_notes(frame))
         except (FrameError, AssertionError):
             self.rejected += 1
             return
@@ -327,12 +329,19 @@ class RemoteSubscription(Subscription):
         for note in notes:
             self._take_note(note)
 
+    def _whole(self, notes: list[Note]) -> list[Whole]:
+        """Notifications with their whole clocks; where nobody orders, nobody needs them."""
+        if self._host is None:
+            return [note.piece if isinstance(note, DeltaBundle) else note for note in notes]
+        lengthen = self._clocks.lengthen
+        return [lengthen(n) if isinstance(n, (DeltaBundle, StampedBundle)) else n for n in notes]
+
     @property
     def _lags(self) -> bool:
         """Whether the application has more than enough to do."""
         return self in self._client.full and self.options.slow == "wait"
 
-    def _defer(self, notes: list[Note]) -> None:
+    def _defer(self, notes: list[Whole]) -> None:
         """Remember only that there is something; once there is room it is asked for."""
         self.deferred += 1
         for note in notes:
@@ -357,7 +366,7 @@ class RemoteSubscription(Subscription):
         for topic, (epoch, number) in behind.items():
             self._take_note(Heartbeat(topic, epoch, number))
 
-    def _take_note(self, note: Note) -> None:
+    def _take_note(self, note: Whole) -> None:
         if self._host is not None:
             if type(note) is Stamped and self._hands_over(note):
                 return
@@ -366,7 +375,10 @@ class RemoteSubscription(Subscription):
         elif isinstance(note, Stamped) and self.wants(note.topic):
             self._put([self._event(note.publication, note.entries)])
         elif isinstance(note, StampedBundle):
-            self._put([self._event(p) for p in run_of(note).publications if self.wants(p.topic)])
+            for part in note.parts:
+                if self.wants(part.topic):
+                    events = publications_of(note.publisher, note.incarnation, part)
+                    self._put([self._event(publication) for publication in events])
 
     def _hands_over(self, event: Stamped) -> bool:
         """Take the short way, if the engine has nothing to do but to let an event through."""
@@ -382,7 +394,7 @@ class RemoteSubscription(Subscription):
     def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:
         return time.time_ns()  # they were observed when they arrived
 
-    def _observe_notes(self, observer: Observer, notes: list[Note]) -> None:
+    def _observe_notes(self, observer: Observer, notes: list[Whole]) -> None:
         events = [event for note in notes for event in _events(note)]
         came = observer.arrived([event.publication for event in events], self)
         for note in notes:
@@ -428,7 +440,7 @@ class RemoteSubscription(Subscription):
                 self.observer.released(event.publication, since, self)
 
 
-def _events(note: Note) -> list[Stamped]:
+def _events(note: Whole) -> list[Stamped]:
     """The events that a notification brings."""
     if isinstance(note, StampedBundle):
         return run_of(note).events()

@@ -25,7 +25,7 @@ import msgspec
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.engines.topic_managers.describing import NodeDescription
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
 from unisono.model.errors import ConfigError, FrameError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
@@ -40,7 +40,9 @@ RERANK = "rerank"
 NODE = "node"  # where a client's name would be, if a node sends; no client can be called so
 VOICE = "pub"  # the part of a client that publishes, if its name is one word
 
-Note: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice
+Note: TypeAlias = Stamped | StampedBundle | DeltaBundle | Heartbeat | EpochNotice
+Whole: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice
+"""A notification as engines take it."""
 
 _PREFIX = bytes([VERSION])
 _encoder = msgspec.msgpack.Encoder()

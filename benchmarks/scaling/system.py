@@ -4,7 +4,7 @@ Roles as in benchmarks/peers/kit.py, but for any number of topics and nodes, wit
 subscribers that hold some of the topics. A run has phases; in each the publisher waits for a line on its input.
 
     serve       {"url", "monitor", "server": pid, "nodes": [pid]}
-    subscribe   {"ready": true}; of each phase a Heard
+    subscribe   {"ready": true}; {"done": true} when a phase is heard; of all phases, in the end, a list of Heard
     publish     {"ready": true}; of each phase what a Publishing is
 """
 
@@ -102,10 +102,11 @@ async def subscribe(work: Work) -> None:
         say({"ready": True})
         for phase in phases:
             await until_heard(phase.rows, listening, phase.count)
-            say(phase.judge(work))
+            say({"done": True})
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
+    say([phase.judge(work) for phase in phases])
 
 
 class _Phase:

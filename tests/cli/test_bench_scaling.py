@@ -63,5 +63,4 @@ def test_every_topic_of_every_point_is_held_by_somebody():
     for part in PARTS:
         for key, cell in cells(0.05)[part].items():
             held = {topic for holding in cell.holdings for topic in holding}
-            if (part, key) not in {("subscription", "1")}:
-                assert held == set(range(cell.topics)), (part, key)
+            assert held == set(range(cell.topics)), (part, key)

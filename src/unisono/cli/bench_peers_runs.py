@@ -78,7 +78,7 @@ class Script:
         """Its process."""
         return self._process.pid
 
-    async def line(self, within_s: float) -> dict[str, Any]:
+    async def line(self, within_s: float) -> Any:
         """The next thing it says; raises ServerError when it says nothing."""
         assert self._process.stdout is not None
         try:
@@ -88,8 +88,7 @@ class Script:
             raise ServerError(f"{self._name} said nothing for {within_s:g} s; {self._complaint()}") from None
         if not said:
             raise ServerError(f"{self._name} ended; {self._complaint()}")
-        document: dict[str, Any] = msgspec.json.decode(said)
-        return document
+        return msgspec.json.decode(said)
 
     def go(self) -> None:
         """Give it the word."""

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from unisono.cli.bench_peers import chosen, machine
+from unisono.cli.bench_peers import STALLS_MAX, chosen, machine
 from unisono.cli.bench_scaling_runs import Cell, Point, quota_folder, run
 from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json, progress
@@ -47,7 +47,7 @@ def cells(quota: float) -> dict[str, dict[str, Cell]]:
     return {
         "topics": {str(n): all_hold_all(n, 4) for n in (1, 5, 50, 200)},
         "subscribers": {str(n): all_hold_all(5, n) for n in (1, 4, 10, 20)},
-        "subscription": {str(n): _each(n) for n in (1, 5, 25, 50)},
+        "subscription": {str(n): _each(n) for n in (5, 10, 25, 50)},
         "overlap": {"pairs": pairs, "all": all_hold_all(8, 8)},
         "payload": {str(n): all_hold_all(5, 4, payload_bytes=n) for n in (16, 100, 1000, 10_000)},
         "nodes": {str(n): _components(nodes=n, store="nats") for n in (1, 2)},
@@ -110,10 +110,16 @@ async def measure(
             grid = {part: row for part, row in grid.items() if part != "nodes-quota"}
     systems = dict.fromkeys(cell for row in grid.values() for cell in row.values())
     runs: dict[Cell, list[Point]] = {cell: [] for cell in systems}
+    stalls: list[float] = []
     loads = [os.getloadavg()[0]]
     for turn in range(repeats):
         for i, cell in enumerate(systems):
-            runs[cell].append(await run(cell, events, 0 if cell.quota else rate, seconds))
+            for _ in range(STALLS_MAX):
+                point = await run(cell, events, 0 if cell.quota else rate, seconds)
+                if not point.stall_s:
+                    break
+                stalls.append(point.stall_s)
+            runs[cell].append(point)
             tell(turn * len(systems) + i + 1, repeats * len(systems))
         loads.append(os.getloadavg()[0])
     parts = {part: {key: median(runs[cell]) for key, cell in row.items()} for part, row in grid.items()}
@@ -124,6 +130,7 @@ async def measure(
             part: ratio for part in ("nodes", "nodes-quota") if (ratio := _ratio(parts.get(part, {})))
         },
         "skipped": skipped,
+        "stalls": stalls,
         "repeats": repeats,
         "events": events,
         "load": [round(load, 1) for load in loads],

@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
-from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S, READY_S, Heard, Script, script
+from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S, READY_S, Heard, Script, script, watch_stalls
 from unisono.model.errors import ConfigError, ServerError
 
 CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 10_000
 SETTLE_S = 0.2  # between what starts and what is measured
+
+Mark = tuple[dict[str, float], dict[str, Any]]  # CPU by kind of process, and what the server says of itself
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,16 +47,22 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     bytes_in: float | None = None  # that the server took, per event; likewise
     slow_bytes_in: float | None = None  # the same at the low rate, where every event goes alone
     faults: list[str] = []
+    stall_s: float = 0.0  # for which the machine stood still
 
 
 async def run(cell: Cell, events: int, rate: int, seconds: float) -> Point:
     """One run; what goes wrong is among its faults."""
     phases = [(events, 0)] + ([(max(2, round(rate * seconds)), rate)] if rate else [])
     with tempfile.TemporaryDirectory(prefix="unisono-scaling-", ignore_cleanup_errors=True) as folder:
+        stalls: list[float] = []
+        watching = asyncio.create_task(watch_stalls(stalls))
         try:
-            return await _run(cell, phases, Path(folder))
+            done = await _run(cell, phases, Path(folder))
         except (ServerError, msgspec.MsgspecError, OSError) as error:
-            return Point(faults=[str(error)])
+            done = Point(faults=[str(error)])
+        finally:
+            watching.cancel()
+        return msgspec.structs.replace(done, stall_s=max(stalls, default=0.0))
 
 
 @asynccontextmanager
@@ -82,38 +90,34 @@ async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> P
             "nodes": served["nodes"],
             "subscribers": [subscribers.pid],
         }
+        firsts, marks = [], []
         with quotas(served["nodes"], cell.quota):
-            await asyncio.sleep(SETTLE_S)
-            before, taken = spent_s(pids), await _taken(served["monitor"])
-            heard, first_ns = await _phase(publisher, subscribers)
-            after, then = spent_s(pids), await _taken(served["monitor"])
-            events = phases[0][0]
-            point = Point(
-                events_s=events / ((heard.last_ns - first_ns) / 1e9) if heard.last_ns else None,
-                one_order=heard.one_order,
-                cpu_us={kind: (after[kind] - before[kind]) / events * 1e6 for kind in before},
-                frames=(then["in_msgs"] - taken["in_msgs"]) / events,
-                bytes_in=(then["in_bytes"] - taken["in_bytes"]) / events,
-                faults=heard.faults,
-            )
-            if len(phases) == 1:
-                return point
-            slow, _ = await _phase(publisher, subscribers)
-            last = await _taken(served["monitor"])
-            return msgspec.structs.replace(
-                point,
-                p50_ms=slow.p50_ms,
-                p99_ms=slow.p99_ms,
-                slow_bytes_in=(last["in_bytes"] - then["in_bytes"]) / phases[1][0],
-                one_order=point.one_order and slow.one_order,
-                faults=point.faults + slow.faults,
-            )
+            for _ in phases:
+                await asyncio.sleep(SETTLE_S)
+                before = spent_s(pids), await _taken(served["monitor"])
+                publisher.go()
+                _, published = await asyncio.gather(subscribers.line(HEAR_S), publisher.line(PUBLISH_S))
+                firsts.append(published["first_ns"])
+                marks.append((before, (spent_s(pids), await _taken(served["monitor"]))))
+        fast, *slow = msgspec.convert(await subscribers.line(HEAR_S), list[Heard])
+    (spent, taken), (spent_then, taken_then) = marks[0]
+    events = phases[0][0]
+    return Point(
+        events_s=events / ((fast.last_ns - firsts[0]) / 1e9) if fast.last_ns else None,
+        p50_ms=slow[0].p50_ms if slow else None,
+        p99_ms=slow[0].p99_ms if slow else None,
+        one_order=all(heard.one_order for heard in (fast, *slow)),
+        cpu_us={kind: (spent_then[kind] - spent[kind]) / events * 1e6 for kind in spent},
+        frames=(taken_then["in_msgs"] - taken["in_msgs"]) / events,
+        bytes_in=(taken_then["in_bytes"] - taken["in_bytes"]) / events,
+        slow_bytes_in=_alone(marks[1], phases[1][0]) if slow else None,
+        faults=[fault for heard in (fast, *slow) for fault in heard.faults],
+    )
 
 
-async def _phase(publisher: Script, subscribers: Script) -> tuple[Heard, int]:
-    publisher.go()
-    heard, published = await asyncio.gather(subscribers.line(HEAR_S), publisher.line(PUBLISH_S))
-    return msgspec.convert(heard, Heard), published["first_ns"]
+def _alone(marks: tuple[Mark, Mark], events: int) -> float:
+    (_, taken), (_, then) = marks
+    return float((then["in_bytes"] - taken["in_bytes"]) / events)
 
 
 async def _taken(monitor: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def cells(quota: float) -> dict[str, dict[str, Cell]]:
 
 
 PARTS = tuple(cells(1.0))
-FITTED = ("topics", "subscribers", "subscription", "payload")
+FITTED = ("topics", "subscribers", "payload")
 
 
 def scaling(

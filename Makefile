@@ -34,7 +34,7 @@ bench: setup     ## the in-process bus: total order beside none
 bench-peers: setup      ## unisono beside its peers, those that are installed: about 40 minutes
 	@$(BIN)/unisono bench peers
 
-bench-scaling: setup    ## what grows with topics, subscribers, payloads, nodes: about 5 minutes, as root with the quota of nodes
+bench-scaling: setup    ## what grows with topics, subscribers, payloads, nodes: about 5 minutes
 	@$(BIN)/unisono bench scaling
 
 flame: setup     ## where the time goes: out/flame-publisher.svg, -node.svg, -subscriber.svg

@@ -355,7 +355,11 @@ class Bus:
             self._flight = Flight()
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._depart)  # type: ignore[union-attr]
+            linger_s = self._opened().linger_s
+            if linger_s:
+                self._loop.call_later(linger_s, self._depart)  # type: ignore[union-attr]
+            else:
+                self._loop.call_soon(self._depart)  # type: ignore[union-attr]
         return receipt
 
     def _new_topic(self) -> int:

@@ -32,6 +32,11 @@ class Exchange(Protocol):
         ...
 
     @property
+    def linger_s(self) -> float:
+        """How long an event waits for others that could go with it."""
+        ...
+
+    @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
         ...

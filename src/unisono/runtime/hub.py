@@ -267,6 +267,11 @@ class Hub:
     # Back-pressure.
 
     @property
+    def linger_s(self) -> float:
+        """In one process nothing has to wait for company."""
+        return 0.0
+
+    @property
     def is_full(self) -> bool:
         """Whether publishers have to wait for a subscription."""
         return bool(self.full)

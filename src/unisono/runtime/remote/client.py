@@ -33,6 +33,7 @@ from unisono.runtime.receipts import Flight
 from unisono.runtime.remote.departures import Departures
 from unisono.runtime.remote.durable import DurableSubscription
 from unisono.runtime.remote.host import CarryOut, Host
+from unisono.runtime.remote.pace import Pace
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.subscription import RemoteSubscription
 from unisono.runtime.remote.wire import (
@@ -111,6 +112,7 @@ class Client:
         self._asks_for = 0  # the version it wants to know of
         self.departures = Departures()
         self.ids = self.departures.ids
+        self._pace = Pace()
 
     # Opening and closing.
 
@@ -377,6 +379,7 @@ class Client:
             flight.crash(self._error)
             return
         self.departures.depart(flight)
+        self._pace.add(len(flight.publications), asyncio.get_running_loop().time())
         self._voice.handle(Publish(flight.publications))
         self.post.flush()
 
@@ -421,6 +424,11 @@ class Client:
         raise ConfigError("nodes sequence the events of this bus; load a plan with `unisono rank --apply`")
 
     # Back-pressure.
+
+    @property
+    def linger_s(self) -> float:
+        """How long an event waits for others that could go with it."""
+        return self._pace.linger_s(asyncio.get_running_loop().time())
 
     @property
     def is_full(self) -> bool:

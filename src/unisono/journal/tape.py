@@ -27,7 +27,7 @@ from unisono.model.frames import Publication, Run
 ROWS_MAX = 32_768
 EVENTS_MAX = 32_768  # of runs and of publications: until the cut they keep their payloads in memory
 SPAN_MAX = 4096
-_FEW = 24  # events of a shorter run are noted one by one: that is faster
+_FEW = 24  # events of a shorter run are noted one by one: that is faster; so are those of parts of a bundle
 _RUN, _SINGLE = 1 << 40, 1 << 41  # facts from here on are of runs, and of events that came alone
 _NOBODY, _PUBLISHER = object(), object()  # whose span it can be; else a subscription's name
 
@@ -177,7 +177,7 @@ class Tape:
         base = self._runs.get(run) or self._few.get(run)
         if base is not None:
             return base
-        if len(run.publications) < _FEW:
+        if len(run.publications) < _FEW or not run.is_whole:
             self._few[run] = base = _SINGLE + len(self._singles)
             self._singles += [
                 _fact_of(publication, run.entries(place), run.epoch)

@@ -120,6 +120,11 @@ class Run(Batch):
         self.counts = counts
         self._entries: list[Entries] | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its events and its clock are all that their stamps depend on."""
+        return True
+
     def entries(self, place: int) -> Entries:
         """The stamp of the event at this place."""
         if self._entries is None:

@@ -32,6 +32,11 @@ class BundleRun(Run):
         self._order = [bundle.topics[i] for i in bundle.order]
         self._present = present  # for each event of the bundle, whether it is here
 
+    @property
+    def is_whole(self) -> bool:
+        """Not if events of other parts lie between them."""
+        return len(self._order) == len(self.publications)
+
     def entries(self, place: int) -> Entries:
         """The stamp of the event at this place."""
         if self._entries is None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
 from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
 from unisono.model.ids import EventId
+from unisono.model.memo import Memo
 
-MEMO_MAX = 64  # bundles that subscriptions of one process share once they are opened
+EVENTS_SHARED = 16_384  # of bundles that subscriptions of one process share once they are opened
 
 
 class BundleRun(Run):
@@ -71,7 +71,7 @@ def publications_of(publisher: str, incarnation: int, part: Part) -> list[Public
 def run_of(*pieces: StampedBundle) -> BundleRun:
     """Pieces of one bundle as a run, in their order; subscriptions that were told the same share it."""
     name = tuple(map(id, pieces))
-    if (known := _memo.get(name)) is not None:
+    if (known := _opened.get(name)) is not None:
         return known[0]
     bundle = pieces[0]
     parts = [part for piece in pieces for part in piece.parts]
@@ -84,13 +84,11 @@ def run_of(*pieces: StampedBundle) -> BundleRun:
         bytes([stream is not None for stream in by_index]).ljust(256, b"\0")
     )
     run = BundleRun(bundle, parts, publications, present)
-    _memo[name] = (run, pieces)  # the pieces too: while they live, nobody else has their ids
-    if len(_memo) > MEMO_MAX:
-        _memo.popitem(last=False)
+    _opened.put(name, (run, pieces), len(publications))  # with the pieces: so nobody else has their ids
     return run
 
 
-_memo: OrderedDict[tuple[int, ...], tuple[BundleRun, tuple[StampedBundle, ...]]] = OrderedDict()
+_opened: Memo[tuple[int, ...], tuple[BundleRun, tuple[StampedBundle, ...]]] = Memo(64, EVENTS_SHARED)
 
 
 def stamped_in(bundle: StampedBundle, topic: str, number: int) -> Stamped:

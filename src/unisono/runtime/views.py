@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any, TypeAlias
 
 from unisono.model.event import Event
 from unisono.model.frames import Batch, Run
+from unisono.model.memo import Memo
 
-MEMO_MAX = 64  # batches that subscriptions of one process are being told of
+EVENTS_SHARED = 8192  # of batches that subscriptions of one process are being told of
 
 Views: TypeAlias = dict[int | None, list[Event[Any]]]
 
@@ -19,12 +19,11 @@ def shared_views(batch: Batch, places: list[int] | None) -> list[Event[Any]]:
     Raw bytes cannot be changed by anybody, so subscriptions that ask for the same places get the same list. Anything
     else is decoded for each application on its own.
     """
-    known = _memo.get(id(batch))
+    known = _told.get(id(batch))
     if known is None:
         raw = not any([publication.content for publication in batch.publications])  # noqa: C419 (faster)
-        known = _memo[id(batch)] = (batch, {} if raw else None)
-        if len(_memo) > MEMO_MAX:
-            _memo.popitem(last=False)
+        known = (batch, {} if raw else None)
+        _told.put(id(batch), known, len(batch.publications))
     if known[1] is None:
         return views(batch, places)
     key = None if places is None else id(places)  # a batch keeps its lists of places alive
@@ -35,7 +34,7 @@ def shared_views(batch: Batch, places: list[int] | None) -> list[Event[Any]]:
 
 
 # Not in the batch itself: events know their batch, and nobody would ever take such a circle apart.
-_memo: OrderedDict[int, tuple[Batch, Views | None]] = OrderedDict()
+_told: Memo[int, tuple[Batch, Views | None]] = Memo(64, EVENTS_SHARED)
 
 
 def views(batch: Batch, places: list[int] | None, type_: Any = Any) -> list[Event[Any]]:

@@ -8,7 +8,6 @@ told of them as of a heartbeat, and asks for the events as for any that it misse
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,10 +16,11 @@ import msgspec
 from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Heartbeat
+from unisono.model.memo import Memo
 
 NARROW = 16  # topics: shorter clocks are always in full
 FULL_EVERY = 64  # pieces of a topic
-MEMO_MAX = 64  # clocks that subscriptions of one process share once they are whole
+ENTRIES_SHARED = 65_536  # of clocks that subscriptions of one process share once they are whole
 
 
 class _Sent(NamedTuple):
@@ -66,7 +66,8 @@ class Lengthener:
     """A client's side: the last clock of each topic that was heard in full, or could be completed."""
 
     def __init__(self) -> None:
-        self._heard: dict[tuple[str, str], tuple[int, int, dict[str, int]]] = {}
+        self._epoch = -1  # the newest that was heard of; nobody goes on with the clocks of those before
+        self._heard: dict[tuple[str, str], tuple[int, dict[str, int]]] = {}  # by node and topic
 
     def lengthen(self, note: StampedBundle | DeltaBundle) -> StampedBundle | Heartbeat:
         """A piece with its whole clock, or that there is one; FrameError if it makes no sense."""
@@ -76,25 +77,31 @@ class Lengthener:
         topic = piece.parts[0].topic
         key = (piece.node, topic)
         if isinstance(note, DeltaBundle):
-            before = self._heard.get(key)
-            if before is None or before[:2] != (piece.epoch, note.since):
+            before = self._heard.get(key) if piece.epoch == self._epoch else None
+            if before is None or before[0] != note.since:
                 return Heartbeat(topic, piece.epoch, note.changed.get(topic, 0) + piece.count(topic))
-            piece = _completed(note, before[2])
+            piece = _completed(note, before[1])
         if len(piece.clock) > NARROW:
-            self._heard[key] = (piece.epoch, piece.index, piece.clock)
+            self._remember(key, piece)
         return piece
+
+    def _remember(self, key: tuple[str, str], piece: StampedBundle) -> None:
+        if piece.epoch > self._epoch:
+            self._epoch = piece.epoch
+            self._heard.clear()
+        if piece.epoch == self._epoch:
+            self._heard[key] = (piece.index, piece.clock)
 
 
 def _completed(note: DeltaBundle, before: dict[str, int]) -> StampedBundle:
     """The same object for all who complete the same note with the same clock."""
     name = (id(note), id(before))
-    if (known := _memo.get(name)) is None:
+    if (known := _whole.get(name)) is None:
         if not note.changed.keys() <= before.keys():
             raise FrameError("a clock that names topics which the one before does not")
         made = _sound(msgspec.structs.replace(note.piece, clock=before | note.changed))
-        known = _memo[name] = (made, note, before)  # kept: while they live, nobody else has their ids
-        if len(_memo) > MEMO_MAX:
-            _memo.popitem(last=False)
+        known = (made, note, before)  # all of it: so nobody else has their ids
+        _whole.put(name, known, len(made.clock))
     return known[0]
 
 
@@ -104,4 +111,4 @@ def _sound(piece: StampedBundle) -> StampedBundle:
     return piece
 
 
-_memo: OrderedDict[tuple[int, int], tuple[StampedBundle, DeltaBundle, dict[str, int]]] = OrderedDict()
+_whole: Memo[tuple[int, int], tuple[StampedBundle, DeltaBundle, dict[str, int]]] = Memo(64, ENTRIES_SHARED)

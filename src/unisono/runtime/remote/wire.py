@@ -16,7 +16,6 @@ packets or notifications of one turn travel together.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -30,6 +29,7 @@ from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
 from unisono.model.errors import ConfigError, FrameError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.model.ids import check_topic
+from unisono.model.memo import Memo
 
 CONTROL = "ctl"
 BEATS = "beat"
@@ -74,8 +74,8 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     )
 
 
-HEARD_MAX = 128  # frames
-_heard: OrderedDict[bytes, list[Note]] = OrderedDict()
+HEARD_BYTES_MAX = 8 * 1024 * 1024
+_heard: Memo[bytes, list[Note]] = Memo(128, HEARD_BYTES_MAX)
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
 _notes: msgspec.msgpack.Decoder[list[Note]] = msgspec.msgpack.Decoder(list[Note])
@@ -182,9 +182,7 @@ def decode_notes(data: bytes) -> list[Note]:
         known = decode_versioned(data, _notes, FRAME_BYTES_MAX, "notifications")
         if not all(note.is_sound for note in known if type(note) is StampedBundle):
             raise FrameError("notifications with a bundle that is none")
-        _heard[data] = known
-        if len(_heard) > HEARD_MAX:
-            _heard.popitem(last=False)
+        _heard.put(data, known, len(data))
     return known
 
 

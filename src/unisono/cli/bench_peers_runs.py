@@ -8,10 +8,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ import unisono
 from unisono.model.errors import ConfigError, ServerError
 from unisono.server import guard
 from unisono.server.child import MODE, tail
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 ROOT = Path(unisono.__file__).resolve().parents[2]
 SCRIPTS = ROOT / "benchmarks" / "peers"
@@ -157,13 +159,20 @@ async def check(peer: str) -> tuple[str, str]:
 
 async def run(peer: str, cell: Cell) -> Run:
     """One run; what goes wrong is among its faults."""
-    with tempfile.TemporaryDirectory(prefix="unisono-peers-", ignore_cleanup_errors=True) as folder:
+    return await watched(
+        lambda folder: _run(peer, cell, folder), lambda fault: Run(peer=peer, cell=cell, faults=[fault])
+    )
+
+
+async def watched(work: Callable[[Path], Awaitable[T]], failed: Callable[[str], T]) -> T:
+    """What comes of some work in a folder of its own, with its `stall_s`: for how long the machine stood still."""
+    with tempfile.TemporaryDirectory(prefix="unisono-bench-", ignore_cleanup_errors=True) as folder:
         stalls: list[float] = []
         watching = asyncio.create_task(watch_stalls(stalls))
         try:
-            done = await _run(peer, cell, Path(folder))
+            done = await work(Path(folder))
         except (ServerError, msgspec.MsgspecError, OSError) as error:
-            done = Run(peer=peer, cell=cell, faults=[str(error)])
+            done = failed(str(error))
         finally:
             watching.cancel()
         return msgspec.structs.replace(done, stall_s=max(stalls, default=0.0))

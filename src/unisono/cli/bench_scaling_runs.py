@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import urllib.request
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -13,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S, READY_S, Heard, Script, script, watch_stalls
-from unisono.model.errors import ConfigError, ServerError
+from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S, READY_S, Heard, Script, script, watched
+from unisono.model.errors import ConfigError
 
 CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 10_000
@@ -53,16 +52,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 async def run(cell: Cell, events: int, rate: int, seconds: float) -> Point:
     """One run; what goes wrong is among its faults."""
     phases = [(events, 0)] + ([(max(2, round(rate * seconds)), rate)] if rate else [])
-    with tempfile.TemporaryDirectory(prefix="unisono-scaling-", ignore_cleanup_errors=True) as folder:
-        stalls: list[float] = []
-        watching = asyncio.create_task(watch_stalls(stalls))
-        try:
-            done = await _run(cell, phases, Path(folder))
-        except (ServerError, msgspec.MsgspecError, OSError) as error:
-            done = Point(faults=[str(error)])
-        finally:
-            watching.cancel()
-        return msgspec.structs.replace(done, stall_s=max(stalls, default=0.0))
+    return await watched(lambda folder: _run(cell, phases, folder), lambda fault: Point(faults=[fault]))
 
 
 @asynccontextmanager

@@ -31,10 +31,10 @@ class Bundling(Hosting):
 
     def __init__(self, name: str, settings: NodeSettings, managers: ManagerSettings) -> None:
         super().__init__(name, settings, managers)
-        self._plain: dict[
+        self._neighbours: dict[
             str, tuple[Neighbours, bool]
         ] = {}  # topic -> its group and path, and whether they are all here
-        self._whole: set[int] = set()  # records of events that were numbered at once, until they are stored
+        self._at_once: set[int] = set()  # records of events that were numbered at once, until they are stored
 
     def _bundle(self, source: str, bundle: Bundle, now: float) -> list[Effect]:
         """A publisher wants many events numbered."""
@@ -89,14 +89,14 @@ class Bundling(Hosting):
     def _is_whole(self, manager: TopicManager) -> bool:
         """Whether every manager that shares subscribers with this one is here, and what is on the way between them."""
         neighbours = (manager.group, manager.path)
-        known = self._plain.get(manager.topic)
+        known = self._neighbours.get(manager.topic)
         if known is None or known[0] != neighbours:
             topic, plan = manager.topic, manager.plan
             below = [plan.climb(x) for x in manager.below]
             between = {y for climb in below if topic in climb for y in climb[: climb.index(topic)]}
             here = all(topic in climb for climb in below)
             here = here and all(x in self.managers for x in (*manager.group, *manager.path, *between))
-            known = self._plain[topic] = (neighbours, here)
+            known = self._neighbours[topic] = (neighbours, here)
         return known[1]
 
     def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
@@ -114,7 +114,7 @@ class Bundling(Hosting):
             self.managers[x].hear_of(topic, number)
         publication = message.publication
         event = Stamped(publication, self.epoch, entries)
-        self._whole.add(self.writer.made + 1)
+        self._at_once.add(self.writer.made + 1)
         answer = Sequenced(topic, publication.id, self.epoch, entries)
         return self._store_event(event, [Announce((topic,), event), Send(publication.publisher, answer)], now)
 
@@ -152,8 +152,8 @@ class Bundling(Hosting):
         effects: list[Effect] = []
         for record in records:
             effects += super()._stored([record], now)
-            if isinstance(record, EventRecord) and record.index in self._whole:
-                self._whole.discard(record.index)
+            if isinstance(record, EventRecord) and record.index in self._at_once:
+                self._at_once.discard(record.index)
                 self.emitter.keep(record.event, now)
                 manager = self.managers.get(record.event.topic)
                 if manager is not None:
@@ -170,4 +170,4 @@ class Bundling(Hosting):
 
     def _retire(self, now: float) -> None:
         super()._retire(now)
-        self._plain, self._whole = {}, set()
+        self._neighbours, self._at_once = {}, set()

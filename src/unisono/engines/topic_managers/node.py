@@ -215,7 +215,7 @@ class ManagerNode(Adopting):
         twin.finisher = None if self.finisher is None else self.finisher.copy()
         twin.adopting = None if self.adopting is None else dict(self.adopting)
         twin.notices, twin._then = dict(self.notices), dict(self._then)
-        twin._plain, twin._whole = dict(self._plain), set(self._whole)
+        twin._neighbours, twin._at_once = dict(self._neighbours), set(self._at_once)
         twin.waiting, twin.early, twin.asking = list(self.waiting), list(self.early), dict(self.asking)
         return twin
 

@@ -14,7 +14,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberS
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.history import Kind
 from unisono.sim.kernel import Kernel
-from unisono.sim.network import Conditions, Network
+from unisono.sim.network import Conditions, Network, Weather
 from unisono.sim.simulation import Simulation
 from unisono.sim.trial import try_seed, try_world
 from unisono.sim.world import Burst, SubscriberSpec, World, draw_world
@@ -145,3 +145,31 @@ def test_managers_that_forget_lower_topics_are_caught(monkeypatch):
 def test_subscribers_that_never_ask_are_caught(monkeypatch):
     monkeypatch.setattr(Subscriber, "_ask", lambda self, now: self.missing.due(now) and None)
     assert failures() & {"nothing_lost", "no_endless_wait"}
+
+
+def test_the_networks_of_a_world_change_when_it_says_so():
+    calm = Conditions(latency_s=0.01)
+    stormy = Conditions(latency_s=0.05, loss=0.0)
+    world = World(
+        seed=1,
+        topics=("A",),
+        subscribers=(SubscriberSpec("s1", ("A",), SubscriberSettings()),),
+        bursts=tuple(Burst(at, "p", ("A",)) for at in (0.1, 0.2, 0.3)),
+        packets=calm,
+        notifications=calm,
+        weather=(Weather(0.15, stormy, stormy), Weather(0.28, calm, calm)),
+    )
+    records = Simulation(world).run().records
+    took = [round(r.at, 3) for r in records if r.kind is Kind.DELIVERED]
+    assert took == [0.12, 0.3, 0.32]
+
+
+def test_whoever_watches_a_run_is_told_the_time():
+    told: list[float] = []
+    bursts = tuple(Burst(0.001 * i, "p", ("A",)) for i in range(2000))
+    subscribers = (SubscriberSpec("s1", ("A",), SubscriberSettings()),)
+    world = World(seed=1, topics=("A",), subscribers=subscribers, bursts=bursts, heals_at=2.0)
+    Simulation(world).run(told.append)
+    assert told
+    assert told == sorted(told)
+    assert not Simulation(world, steps_max=10).run().is_quiet

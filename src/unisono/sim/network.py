@@ -27,6 +27,14 @@ class Conditions(msgspec.Struct, frozen=True):
         return self.latency_s + self.spread_s
 
 
+class Weather(msgspec.Struct, frozen=True):
+    """From a moment on, both networks treat what is sent differently."""
+
+    at: float
+    packets: Conditions
+    notifications: Conditions
+
+
 class Network:
     """Decides, from its own seeded randomness, when each copy of what is sent arrives."""
 
@@ -38,6 +46,10 @@ class Network:
     def heal(self) -> None:
         """Lose nothing from now on; late, twice and overtaken stay as they were."""
         self.conditions = msgspec.structs.replace(self.conditions, loss=0.0)
+
+    def change(self, conditions: Conditions) -> None:
+        """Treat what is sent from now on like this."""
+        self.conditions = conditions
 
     def arrivals(self, source: str, to: str, now: float) -> list[float]:
         """When copies of something sent now arrive: none if it is lost, two if it is doubled."""

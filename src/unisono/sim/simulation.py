@@ -7,6 +7,7 @@ every step would have seen. What must happen at last is judged at the end too, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from random import Random
 from typing import NamedTuple, TypeAlias
@@ -20,13 +21,14 @@ from unisono.history import Record
 from unisono.model.frames import Heartbeat, Notification, Packet, Run, Stamped
 from unisono.sim.cluster import Cluster, Host
 from unisono.sim.kernel import Kernel
-from unisono.sim.network import Network
+from unisono.sim.network import Network, Weather
 from unisono.sim.notation import show_effect, show_input
 from unisono.sim.recorder import Recorder
 from unisono.sim.world import Burst, SubscriberSpec, World, process_of, voice_of
 
 HORIZON_S = 30.0  # after healing; a world that is busy for longer is stuck
 STEPS_MAX = 200_000
+TELL_STEPS = 4_096  # how often whoever watches is told the time
 
 
 class Arrival(NamedTuple):
@@ -61,7 +63,7 @@ class Heal(NamedTuple):
     """The network stops losing things."""
 
 
-Occurrence: TypeAlias = Arrival | Notice | Wake | Join | Burst | Heal
+Occurrence: TypeAlias = Arrival | Notice | Wake | Join | Burst | Weather | Heal
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -83,8 +85,9 @@ class Ending(msgspec.Struct, frozen=True):
 class Simulation:
     """One run of one world."""
 
-    def __init__(self, world: World, *, traces: bool = False) -> None:
+    def __init__(self, world: World, *, traces: bool = False, steps_max: int = STEPS_MAX) -> None:
         self.world = world
+        self.steps_max = steps_max
         self.kernel: Kernel[Occurrence] = Kernel()
         self.cluster = Cluster(world)
         self.recorder = Recorder(world.order)
@@ -104,12 +107,14 @@ class Simulation:
             self.kernel.schedule(spec.joins_at, Join(spec))
         for burst in world.bursts:
             self.kernel.schedule(burst.at, burst)
+        for weather in world.weather:
+            self.kernel.schedule(weather.at, weather)
         self.kernel.schedule(world.heals_at, Heal())
 
-    def run(self) -> Ending:
-        """Run until nothing happens any more, or the horizon is reached."""
+    def run(self, tell: Callable[[float], object] | None = None) -> Ending:
+        """Run until nothing happens any more, or the horizon is reached; now and then tell what time it is."""
         is_quiet = False
-        while not self.faults and self.steps < STEPS_MAX:
+        while not self.faults and self.steps < self.steps_max:
             next_time = self.kernel.next_time()
             if next_time is None or next_time > self._rests_at():
                 is_quiet = True
@@ -117,6 +122,8 @@ class Simulation:
             if next_time > self.world.heals_at + HORIZON_S:
                 break
             self._happen(self.kernel.advance())
+            if tell is not None and not self.steps % TELL_STEPS:
+                tell(self.kernel.now)
         self._record_held()
         return Ending(
             self.recorder.records,
@@ -144,6 +151,10 @@ class Simulation:
                 self._publish(publisher, process_of(publisher), topics)
             case Join(spec):
                 self._join(spec)
+            case Weather(_, packets, notifications):
+                self.packets.change(packets)
+                self.notifications.change(notifications)
+                self._trace("world", "changes its networks", [])
             case Heal():
                 self.packets.heal()
                 self.notifications.heal()

@@ -13,7 +13,7 @@ import msgspec
 
 from unisono.engines.links import LinkSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, SubscriberSettings
-from unisono.sim.network import Conditions
+from unisono.sim.network import Conditions, Weather
 
 PlanKind: TypeAlias = Literal["line", "forest"]
 Shape: TypeAlias = Literal["chain", "colocated"]
@@ -59,6 +59,7 @@ class World(msgspec.Struct, frozen=True):
     notifications: Conditions = Conditions()
     heals_at: float = WORKLOAD_S
     replies_max: int = 6
+    weather: tuple[Weather, ...] = ()  # how networks change before the world heals
 
     @property
     def order(self) -> str:

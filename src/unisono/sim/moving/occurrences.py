@@ -8,6 +8,7 @@ from unisono.engines.effects import Append
 from unisono.model.frames import Notification, Packet
 from unisono.sim.moving.storage import Answer, Request
 from unisono.sim.moving.world import Happening
+from unisono.sim.network import Weather
 
 
 class Sender(NamedTuple):
@@ -114,6 +115,7 @@ Occurrence: TypeAlias = (
     | Beat
     | Return
     | Resume
+    | Weather
     | Heal
     | Check
     | Happening

@@ -8,6 +8,7 @@ node serves the newest epoch, and nobody misses anything.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -57,6 +58,7 @@ from unisono.sim.moving.world import (
     Suspicion,
     Want,
 )
+from unisono.sim.network import Weather
 
 HORIZON_S = 25.0  # after healing; a world that has not come to rest by then is stuck
 CHECK_S = 0.3
@@ -65,6 +67,7 @@ PATIENCE_S = 0.05
 AGAIN_S = 0.4  # how soon an operator asks again
 TRIES = 5  # and how often, for what may be refused
 STEPS_MAX = 200_000
+TELL_STEPS = 4_096  # how often whoever watches is told the time
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -92,8 +95,16 @@ class Ending(msgspec.Struct, frozen=True):
 class Simulation(Stage):
     """One run of one moving world."""
 
-    def __init__(self, world: MovingWorld, makers: Makers = HONEST, *, traces: bool = False) -> None:
+    def __init__(
+        self,
+        world: MovingWorld,
+        makers: Makers = HONEST,
+        *,
+        traces: bool = False,
+        steps_max: int = STEPS_MAX,
+    ) -> None:
         super().__init__(world, makers, traces=traces)
+        self.steps_max = steps_max
         self.detector = Detector(world.nodes, world.suspect_s)
         self.healed = False
         self.rests_since: float | None = None
@@ -109,16 +120,20 @@ class Simulation(Stage):
             self.kernel.schedule(world.beat_s * (i + 1) / len(world.nodes), Beat(node))
         for happening in world.script:
             self.kernel.schedule(happening.at, happening)
+        for weather in world.weather:
+            self.kernel.schedule(weather.at, weather)
         self.kernel.schedule(world.heals_at, Heal())
 
-    def run(self) -> Ending:
-        """Run until the world has come to rest, or the horizon is reached."""
+    def run(self, tell: Callable[[float], object] | None = None) -> Ending:
+        """Run until the world has come to rest, or the horizon is reached; now and then tell what time it is."""
         end = self.world.heals_at + HORIZON_S
-        while not self.faults and self.restless and self.steps < STEPS_MAX:
+        while not self.faults and self.restless and self.steps < self.steps_max:
             next_time = self.kernel.next_time()
             if next_time is None or next_time > end:
                 break
             self._happen(self.kernel.advance())
+            if tell is not None and not self.steps % TELL_STEPS:
+                tell(self.kernel.now)
         self._record_held()
         for event in self.storage.events():
             self.recorder.sequenced("lanes", event, self.kernel.now)
@@ -170,6 +185,10 @@ class Simulation(Stage):
                 self._start(name)
             case Resume(name):
                 self._resume(self.cluster.processes[name])
+            case Weather(_, packets, notifications):
+                self.packets.change(packets)
+                self.notifications.change(notifications)
+                self._trace("world", "changes its networks")
             case Heal():
                 self._heal()
             case Check():

@@ -1,0 +1,1 @@
+"""Who is connected to whom: overlays and physical networks, in arrays."""

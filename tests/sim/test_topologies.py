@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from unisono.sim.links import Links
+from unisono.sim.topologies.dispatchers import dispatcher_tree
 from unisono.sim.topologies.pastry import Ring, key_of
 from unisono.sim.topologies.scribe import Tree, tree
+from unisono.sim.topologies.transit_stub import Graph, TransitStub, clustered_hosts, transit_stub
 
 SIZES = (1, 2, 3, 17, 18, 100, 1000, 10_000)
 
@@ -131,3 +134,73 @@ def test_what_links_take_adds_up_from_the_root():
         path = grown.path(node)[1:]
         assert sums[:, node] == pytest.approx(values[:, path].sum(axis=1))
     assert grown.children(grown.root) == grown.levels[1].tolist()
+
+
+SMALL = TransitStub(transit_domains=3, transit_routers=2, stub_domains=2, stub_routers=4)
+
+
+def floyd_warshall(graph: Graph) -> np.ndarray:
+    """The slow way to all delays."""
+    apart = np.full((graph.routers, graph.routers), np.inf)
+    np.fill_diagonal(apart, 0)
+    for (a, b), delay in zip(graph.links, graph.delays_s, strict=True):
+        apart[a, b] = apart[b, a] = min(apart[a, b], delay)
+    for k in range(graph.routers):
+        apart = np.minimum(apart, apart[:, k, None] + apart[None, k, :])
+    return apart
+
+
+def test_ways_through_routers_take_the_least_delay():
+    graph = transit_stub(3, SMALL)
+    assert graph.routers == SMALL.routers == 54
+    apart = floyd_warshall(graph)
+    assert np.isfinite(apart).all(), "everybody reaches everybody"
+    assert graph.delays_between(np.arange(54)) == pytest.approx(apart)
+    links = {tuple(sorted(link)): d for link, d in zip(graph.links.tolist(), graph.delays_s, strict=True)}
+    for a, b in ((0, 53), (10, 40), (7, 7)):
+        path = graph.path(a, b)
+        along = [links[tuple(sorted(pair))] for pair in itertools.pairwise(path)]
+        assert sum(along) == pytest.approx(apart[a, b])
+
+
+def test_stub_domains_reach_the_world_through_their_transit_router():
+    graph = transit_stub(4, SMALL)
+    for stub in range(graph.transit_domains, int(graph.domain.max()) + 1):
+        crossing = [link for link in graph.links if (graph.domain[link] == stub).sum() == 1]
+        assert len(crossing) == 1
+        assert graph.domain[crossing[0]].min() < graph.transit_domains
+
+
+def test_the_default_graph_has_ten_thousand_routers_and_near_clusters():
+    graph = transit_stub(1)
+    assert graph.routers == 10_000
+    hosts = clustered_hosts(graph, 128, 8, seed=2)
+    assert [len(set(graph.domain[hosts[i : i + 16]].tolist())) for i in range(0, 128, 16)] == [1] * 8
+    assert (graph.domain[hosts] >= graph.transit_domains).all()
+    chosen = hosts[::16]
+    delays = graph.delays_between(chosen)
+    assert delays == pytest.approx(delays.T)
+    inside = graph.delays_from(int(hosts[0]))[hosts[:16]].mean()
+    assert inside < 0.3 * delays[0, 1:].mean()
+    assert (transit_stub(1).delays_s == graph.delays_s).all()
+    with pytest.raises(ValueError, match="3 hosts do not go into 4 clusters"):
+        clustered_hosts(graph, 3, 4, seed=1)
+
+
+@pytest.mark.parametrize(("nodes", "degree"), [(1, 1), (2, 1), (50, 2), (100, 4), (1000, 10)])
+def test_dispatchers_form_a_tree_of_bounded_degree(nodes: int, degree: int):
+    grown = dispatcher_tree(nodes, degree, seed=nodes)
+    assert len(grown.links) == nodes - 1
+    assert max(len(n) for n in grown.neighbours) <= degree
+    apart = grown.distances()
+    for a, b in np.random.default_rng(1).integers(0, nodes, (50, 2)).tolist():
+        path = grown.path(a, b)
+        assert (path[0], path[-1]) == (a, b)
+        assert len(path) - 1 == apart[a, b] == apart[b, a]
+        assert all(y in grown.neighbours[x] for x, y in itertools.pairwise(path))
+    assert (dispatcher_tree(nodes, degree, seed=nodes).parent == grown.parent).all()
+
+
+def test_an_impossible_tree_of_dispatchers_is_refused():
+    with pytest.raises(ValueError, match="degree of at least 2"):
+        dispatcher_tree(3, 1, seed=1)

@@ -175,6 +175,9 @@ EXPERIMENTS = {
 
 def find_experiment(name: str) -> Experiment:
     """The experiment of this name, or ConfigError with the names there are."""
-    if name not in EXPERIMENTS:
-        raise ConfigError(f"experiment '{name}' is not known; there are: {', '.join(EXPERIMENTS)}")
-    return EXPERIMENTS[name]
+    from unisono.lab.reproduce.experiments import REPRODUCTIONS  # it is written in terms of this module
+
+    known = EXPERIMENTS | REPRODUCTIONS
+    if name not in known:
+        raise ConfigError(f"experiment '{name}' is not known; there are: {', '.join(known)}")
+    return known[name]

@@ -1,0 +1,170 @@
+"""`unisono lab reproduce`: the papers' figures and claims, run again; sweeps on Spark, safe to kill and resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from unisono.cli.output import Json, finish, people, print_json, progress
+from unisono.cli.pipeline import Master, Remote, needs_spark
+from unisono.lab.reproduce.catalogue import Chosen, choose
+from unisono.lab.reproduce.claims import Claim, as_markdown
+from unisono.lab.reproduce.drawing import draw
+from unisono.lab.reproduce.families import Family, Profile, Sweep
+from unisono.lab.reproduce.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+PROFILES = {
+    "quick": "quick profile: fewer events and runs than the paper; --full for its scale and at least 10 runs",
+    "full": "full profile: the paper's scale, at least 10 runs for each point",
+}
+COLOURS = {"reproduced": "green", "differs": "yellow", "not testable": "dim"}
+
+
+class Reproduction(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    profile: str
+    says: str
+    claims: list[Claim]
+    plots: list[str]
+    cells: int
+    resumed: int  # cells that an earlier run with the same --out had finished
+    errors: int
+    first_error: str
+    seconds: float
+
+    @property
+    def held(self) -> bool:
+        """Whether everything ran, and ours reached its targets; that a paper differs is no failure."""
+        return not self.errors and all(
+            claim.verdict == "reproduced" for claim in self.claims if claim.figure == "beaten"
+        )
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Papers (000) or figures (000-9); without, all.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The paper's scale, at least 10 runs.")] = False,
+    out: Annotated[Path, typer.Option(help="Where tables, figures and finished work are kept.")] = Path(
+        "out/reproduce"
+    ),
+    master: Master = "local[*]",
+    remote: Remote = "",
+    json: Json = False,
+) -> None:
+    """Run a paper's evaluation again: what it says, what we measure, and the verdict."""
+    profile: Profile = "full" if full else "quick"
+    chosen = choose(names or ())
+    people.print(PROFILES[profile])
+    with needs_spark():
+        from unisono.pipeline.session import open_session
+    session: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        if not session:
+            session.append(open_session(master, remote))
+        return session[0]
+
+    try:
+        result = _reproduce(chosen, profile, out / profile, spark)
+    finally:
+        for opened in session:
+            opened.stop()
+    if json:
+        print_json(result)
+    else:
+        _show(result, out / profile)
+    finish(held=result.held)
+
+
+def _reproduce(
+    chosen: Chosen, profile: Profile, out: Path, spark: Callable[[], SparkSession]
+) -> Reproduction:
+    started = perf_counter()
+    claims: list[Claim] = []
+    plots: list[str] = []
+    tally = _Tally()
+    for family in chosen.families:
+        tables = {sweep.name: tally.run(sweep, family, out, spark) for sweep in family.sweeps(profile)}
+        if tally.errors:
+            break
+        claims += [claim for claim in family.judge(tables) if claim.figure in (*chosen.figures, "beaten")]
+        wanted = [plot for plot in family.plots(tables) if plot.figure in chosen.figures]
+        plots += [str(path) for plot in wanted for path in draw(plot, out / "figures")]
+    claims += chosen.missing
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "claims.md").write_text(as_markdown(claims, PROFILES[profile]))
+    seconds = round(perf_counter() - started, 1)
+    return Reproduction(
+        profile,
+        PROFILES[profile],
+        claims,
+        plots,
+        tally.cells,
+        tally.resumed,
+        tally.errors,
+        tally.first_error,
+        seconds,
+    )
+
+
+class _Tally:
+    """Runs sweeps, and adds up how they went."""
+
+    def __init__(self) -> None:
+        self.cells = self.resumed = self.errors = 0
+        self.first_error = ""
+
+    def run(self, sweep: Sweep, family: Family, out: Path, spark: Callable[[], SparkSession]) -> Rows:
+        """The rows of a sweep; only what is not finished yet is run."""
+        import pyarrow.parquet as pq
+
+        from unisono.pipeline.sweep import run_sweep
+        from unisono.pipeline.sweep_spec import Spec
+
+        spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, seeds_per_cell=1)
+        with progress(f"figures {', '.join(family.figures)}: {sweep.name}") as tell:
+            result = run_sweep(spark, spec, out / sweep.name, progress=tell)
+        self.cells += result.cells
+        self.resumed += result.resumed
+        self.errors += result.errors
+        self.first_error = self.first_error or result.first_error
+        return Rows(pq.read_table(result.tables["runs"]).to_pylist())
+
+
+def _show(result: Reproduction, out: Path) -> None:
+    table = Table(title=result.says, show_lines=True)
+    table.add_column("figure", no_wrap=True)
+    for column in ("paper says", "we measure", "verdict"):
+        table.add_column(column)
+    for claim in result.claims:
+        said = f"{claim.claim}: {claim.paper}" if isinstance(claim.paper, float | int) else claim.claim
+        colour = COLOURS[claim.verdict]
+        why = "" if claim.verdict == "reproduced" else f"\n[dim]{escape(claim.why)}[/]"
+        table.add_row(
+            claim.figure, escape(said), escape(str(claim.measured)) + why, f"[{colour}]{claim.verdict}[/]"
+        )
+    people.print(table)
+    if result.errors:
+        people.print(f"[bold red]{result.errors} runs failed[/], the first: {escape(result.first_error)}")
+    counts = {
+        verdict: sum(claim.verdict == verdict for claim in result.claims if claim.figure != "beaten")
+        for verdict in COLOURS
+    }
+    people.print(
+        ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        + f"; {result.cells} cells, {result.resumed} of them from before; {result.seconds:.0f} s"
+    )
+    people.print(f"{out / 'claims.md'}, {out / 'figures'}, tables of all runs: {out}/*/runs.parquet")

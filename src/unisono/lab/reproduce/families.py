@@ -1,0 +1,59 @@
+"""What a family of figures is: its sweeps, its claims, its curves; all plain data and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from unisono.lab.experiments import Value
+from unisono.lab.reproduce.claims import Claim
+from unisono.lab.reproduce.rows import Rows
+
+Profile: TypeAlias = Literal["quick", "full"]
+Tables: TypeAlias = Mapping[str, Rows]  # by the name of the sweep
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """One sweep of a family, as the pipeline runs it."""
+
+    name: str
+    experiment: str
+    grid: dict[str, tuple[Value, ...]]
+    seeds: int
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """One line of a plot; `is_ours` for what the paper does not have."""
+
+    label: str
+    x: list[float]
+    y: list[float]
+    deviation: list[float] = []
+    is_ours: bool = False
+
+
+class Plot(msgspec.Struct, frozen=True):
+    """A figure, before anybody draws it."""
+
+    figure: str  # "000-9"
+    title: str
+    x: str
+    y: str
+    curves: list[Curve]
+    is_log_x: bool = False
+    is_log_y: bool = False
+    is_bars: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Figures that share sweeps."""
+
+    name: str
+    figures: tuple[str, ...]
+    sweeps: Callable[[Profile], list[Sweep]]
+    judge: Callable[[Tables], list[Claim]]
+    plots: Callable[[Tables], list[Plot]]

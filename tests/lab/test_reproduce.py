@@ -1,0 +1,153 @@
+"""Reproductions: claims are judged and can fail, figures are chosen by name, a killed run is resumed."""
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from unisono.cli.main import app
+from unisono.lab.experiments import find_experiment
+from unisono.lab.reproduce import catalogue, latency
+from unisono.lab.reproduce.claims import beaten, number, trend
+from unisono.lab.reproduce.families import Family, Sweep
+from unisono.lab.reproduce.rows import Rows
+from unisono.model.errors import ConfigError, UnisonoError
+from unisono.pipeline import sweep as pipeline_sweep
+from unisono.pipeline.sweep_cell import run_cell
+
+SMALL = {"topics": 5, "events": 20}
+
+
+def small_rows(sizes=(10, 100), seeds=2):
+    points = [
+        SMALL | {"nodes": n, "publication": p, "sequencer": s}
+        for n in sizes
+        for p in ("worst", "uniform", "power")
+        for s in ("paper", "paper_direct", *latency.OURS)
+    ]
+    return Rows([point | {"seed": s} | latency.run(point, s) for point in points for s in range(seeds)])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return small_rows()
+
+
+def test_a_number_is_reproduced_within_its_tolerance():
+    assert number("000-16", "swaps", 15.1, 15.3).verdict == "reproduced"
+    far = number("000-17", "swaps", 51.8, 33.0, differs="it is not said how long the run was")
+    assert far.verdict == "differs"
+    assert "how long" in far.why
+
+
+def test_a_trend_that_does_not_hold_differs():
+    assert trend("000-9", "grows", holds=False, measured="1, 1", rule="it doubles").verdict == "differs"
+
+
+def test_a_target_that_is_missed_differs():
+    assert beaten("latency", paper=9.0, ours=1.0, factor=10, rule="").verdict == "differs"
+    assert beaten("latency", paper=10.0, ours=1.0, factor=10, rule="").verdict == "reproduced"
+
+
+def test_what_the_paper_does_not_have_is_different_from_what_it_has(rows):
+    verdicts = {claim.claim: claim.verdict for claim in latency.judge({"latency": rows})}
+    stamps = "worst case: a stamp travels through all 50 topic managers"
+    assert verdicts[stamps] == "differs"  # here there are 5 topics
+    flat = Rows([row | {"total_s": 1.0} for row in rows.rows])
+    flat_verdicts = {claim.claim: claim.verdict for claim in latency.judge({"latency": flat})}
+    assert flat_verdicts["worst case: latency grows steeply with the size of the ENS"] == "differs"
+    assert flat_verdicts["publication models have a strong impact on latency"] == "differs"
+
+
+def test_ours_on_the_same_network_is_faster_in_every_point(rows):
+    for n in (10, 100):
+        where = {"nodes": n, "publication": "worst"}
+        paper, forward, ours = (
+            rows.mean("ordering_s", sequencer=s, **where) for s in ("paper", "forward", "ours")
+        )
+        assert ours < forward < paper
+
+
+def test_every_claim_has_a_verdict_and_says_how_it_was_judged(rows):
+    claims = latency.judge({"latency": rows})
+    assert {claim.figure for claim in claims} == {*latency.FAMILY.figures, "beaten"}
+    assert all(claim.verdict and claim.why and claim.measured != "" for claim in claims)
+
+
+def test_rows_that_are_missing_are_an_error_and_not_a_verdict(rows):
+    with pytest.raises(UnisonoError, match="no run with"):
+        rows.mean("total_s", nodes=77)
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_every_sweep_is_one_the_pipeline_takes(profile):
+    for family in catalogue.families():
+        for sweep in family.sweeps(profile):
+            parameters = find_experiment(sweep.experiment).parameters
+            assert set(sweep.grid) == set(parameters)
+            for name, values in sweep.grid.items():
+                assert [parameters[name].check(name, value) for value in values] == list(values)
+            assert sweep.seeds >= (10 if profile == "full" else 1)
+
+
+def test_figures_are_chosen_by_name():
+    assert catalogue.choose(["000-9"]).figures == ("000-9",)
+    everything = catalogue.choose(["000"])
+    assert {"000-9", "000-12", "000-24"} <= set(everything.figures)
+    assert {claim.verdict for claim in everything.missing} == {"not testable"}
+    with pytest.raises(ConfigError, match="'000-8' is no paper or figure we know"):
+        catalogue.choose(["000-8"])
+
+
+class Killed(BaseException):
+    """As a signal would end it: nothing on the way may catch it."""
+
+
+def test_a_killed_run_does_only_what_is_missing(tmp_path, monkeypatch):
+    grid = {name: (value,) for name, value in SMALL.items()}
+    grid |= {
+        "nodes": (10, 30),
+        "publication": ("worst", "uniform", "power"),
+        "sequencer": ("paper", "paper_direct", *latency.OURS),
+    }
+    small = Family(
+        "latency",
+        latency.FAMILY.figures,
+        lambda profile: [Sweep("latency", "000-latency", grid, 1)],
+        latency.judge,
+        latency.plots,
+    )
+    monkeypatch.setattr(catalogue, "families", lambda: (small,))
+    ran = []
+
+    def run_here(spark, spec, todo, folder):
+        for cell in todo:
+            if len(ran) == 10 and not folder.with_name("killed").exists():
+                folder.with_name("killed").touch()
+                raise Killed
+            run_cell(spec.experiment, cell, str(folder))
+            ran.append(cell.key)
+
+    monkeypatch.setattr(pipeline_sweep, "_run_on_spark", run_here)
+    monkeypatch.setattr(
+        "unisono.pipeline.session.open_session", lambda *_: type("S", (), {"stop": lambda s: 0})()
+    )
+    command = ["lab", "reproduce", "000-9", "000-22", "--json", "--out", str(tmp_path)]
+    with pytest.raises(Killed):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    first = list(ran)
+    again = CliRunner().invoke(app, command)
+    document = msgspec.json.decode(again.stdout)
+    assert len(first) == 10
+    assert len(ran) == len(set(ran)) == document["cells"] == 36
+    assert document["resumed"] == 10
+    assert document["profile"] == "quick"
+    assert document["seconds"] > 0
+    assert {claim["figure"] for claim in document["claims"]} == {"000-9", "000-22", "beaten"}
+    for name in ("000-9.png", "000-9.svg"):
+        assert (tmp_path / "quick" / "figures" / name).stat().st_size > 1000
+    assert "| 000-22 |" in (tmp_path / "quick" / "claims.md").read_text()
+
+
+def test_an_unknown_figure_is_one_line(tmp_path):
+    result = CliRunner().invoke(app, ["lab", "reproduce", "000-99", "--out", str(tmp_path)])
+    assert isinstance(result.exception, ConfigError)

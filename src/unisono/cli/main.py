@@ -82,7 +82,7 @@ def run() -> None:
     try:
         app()
     except (UnisonoError, ConnectionError) as error:
-        people.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+        people.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
         people.print("stopped")

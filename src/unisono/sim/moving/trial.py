@@ -86,7 +86,7 @@ def violations(world: MovingWorld, ending: Ending) -> list[str]:
         *ending.faults,
         *_broken(ending.records, ORDER),
         *_broken(_untagged(_only(ending.records, tagging)), ("tags",)),
-        *_stored(ending),
+        *misplaced(ending),
         *unordered(ending.stored, ending.viewed),
     ]
 
@@ -105,7 +105,7 @@ def stuck(world: MovingWorld, ending: Ending) -> list[str]:
     ]
 
 
-def _stored(ending: Ending) -> list[str]:
+def misplaced(ending: Ending) -> list[str]:
     """Nothing is sequenced twice, nothing acknowledged is gone, nothing is delivered that is not stored."""
     problems: list[str] = []
     events = {str(event.publication.id): event for event in ending.stored}

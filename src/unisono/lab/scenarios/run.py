@@ -1,0 +1,207 @@
+"""Runs a scenario in the exact simulator and sums up what happened: figures, and a verdict on every promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from math import ceil
+from time import perf_counter
+
+import msgspec
+
+from unisono.history import Kind, Outcome, Record, judge
+from unisono.history.checkers import PROMISES
+from unisono.lab.scenarios.scenario import Scenario
+from unisono.lab.scenarios.worlds import make_world
+from unisono.sim.moving import simulation as moving
+from unisono.sim.moving.trial import misplaced
+from unisono.sim.moving.world import MovingWorld
+from unisono.sim.simulation import Simulation
+from unisono.sim.world import World
+
+STEPS_MAX = 1_000_000_000  # the horizon ends a run that does not come to rest
+
+_FACTS = ("crashes", "pauses", "partitions", "takeovers", "epochs", "failed subscriptions", "leases run out")
+_ABOUT_ALL = (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED)
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """From publication to delivery, in simulated milliseconds; none if nothing was delivered."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a scenario came to; the same file and seed give the same, but for the seconds it took."""
+
+    scenario: str
+    seed: int
+    guarantee: str
+    shape: str
+    topics: int
+    subscribers: int
+    publishers: int
+    published: int
+    delivered: int
+    tagged: int
+    dropped: int
+    lost: int  # declared lost
+    held: int  # still held back at the end
+    latency_ms: Latency
+    verdicts: dict[str, str]
+    explanations: dict[str, str]  # of every verdict but "held"
+    problems: tuple[str, ...]  # what went wrong beside the promises: a world that does not come to rest
+    digest: str  # of the whole history
+    trace_digest: str | None  # of the trace, if one was asked for
+    happened: dict[str, int]  # crashes, takeovers, epochs and the like, with nodes
+    steps: int
+    simulated_seconds: float
+    wall_seconds: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.problems and Outcome.VIOLATED not in self.verdicts.values()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run: its summary, its history and, if asked for, its trace."""
+
+    summary: Summary
+    records: list[Record]
+    lines: list[str]
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """What both simulators tell about an ending."""
+
+    records: list[Record]
+    problems: tuple[str, ...]
+    steps: int
+    lines: list[str]
+    now: float
+    happened: dict[str, int] = {}
+
+
+def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = None) -> Run:
+    """Simulate, judge and measure; `tell` is called with the simulated time now and then."""
+    began = perf_counter()
+    world = make_world(scenario)
+    traces = "trace" in scenario.record
+    if isinstance(world, MovingWorld):
+        ended = _move(world, traces, tell)
+    else:
+        ended = _stand(world, traces, tell)
+    verdicts, explanations = _judge(scenario, ended.records)
+    counts = Counter(record.kind for record in ended.records)
+    summary = Summary(
+        scenario=scenario.name,
+        seed=scenario.seed,
+        guarantee=scenario.guarantee,
+        shape=scenario.shape,
+        topics=len(scenario.topics),
+        subscribers=scenario.subscribers,
+        publishers=len(scenario.publishers),
+        published=counts[Kind.PUBLISHED],
+        delivered=counts[Kind.DELIVERED],
+        tagged=sum(r.kind is Kind.DELIVERED and not r.in_order for r in ended.records),
+        dropped=counts[Kind.DROPPED],
+        lost=counts[Kind.LOST],
+        held=counts[Kind.HELD],
+        latency_ms=_latency(ended.records),
+        verdicts=verdicts,
+        explanations=explanations,
+        problems=ended.problems,
+        digest=_digest(ended.records),
+        trace_digest=sha256("\n".join(ended.lines).encode()).hexdigest() if traces else None,
+        happened=ended.happened,
+        steps=ended.steps,
+        simulated_seconds=round(ended.now, 6),
+        wall_seconds=round(perf_counter() - began, 3),
+    )
+    return Run(summary, ended.records, ended.lines)
+
+
+def _stand(world: World, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
+    simulation = Simulation(world, traces=traces, steps_max=STEPS_MAX)
+    ending = simulation.run(tell)
+    problems = [*ending.faults]
+    if not ending.faults:
+        problems += [] if ending.is_quiet else ["the world has not come to rest"]
+        waiting = ending.unacknowledged
+        problems += [f"{waiting} events were never acknowledged to their publishers"] if waiting else []
+    return _Ended(ending.records, tuple(problems), ending.steps, ending.lines, simulation.kernel.now)
+
+
+def _move(world: MovingWorld, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
+    simulation = moving.Simulation(world, traces=traces, steps_max=STEPS_MAX)
+    ending = simulation.run(tell)
+    problems = [*ending.faults, *misplaced(ending)]
+    if not ending.faults:
+        problems += [f"the world has not come to rest: {reason}" for reason in ending.restless]
+        problems += [] if ending.restless else ending.missed
+    happened = {fact: ending.facts[fact] for fact in _FACTS}
+    now = simulation.kernel.now
+    return _Ended(ending.records, tuple(problems), ending.steps, ending.lines, now, happened)
+
+
+# Verdicts.
+
+
+def _judge(scenario: Scenario, records: list[Record]) -> tuple[dict[str, str], dict[str, str]]:
+    """Every promise, judged over the subscribers that it was made to."""
+    verdicts: dict[str, str] = {}
+    explanations: dict[str, str] = {}
+    repairing = {name for g in scenario.groups if g.settings.repair for name in g.names}
+    owed = repairing if scenario.is_lossy or scenario.shape == "nodes" else _everybody(scenario)
+    bounded = {name for g in scenario.groups if g.settings.max_hold is not None for name in g.names}
+    tagging = {name for g in scenario.groups if g.settings.on_gap in ("tag", "skip") for name in g.names}
+    for promise in PROMISES:
+        judged = records
+        if promise == "nothing_lost":
+            judged = _only(records, owed)
+        elif promise == "no_endless_wait":
+            judged = _only(records, owed | bounded)
+        elif promise == "tags" and scenario.shape == "nodes":
+            # An epoch may be a reason for a tag that no record shows.
+            judged = [r for r in _only(records, tagging) if r.in_order]
+        verdict = judge(judged, [promise])[0]
+        verdicts[promise] = str(verdict.outcome)
+        if verdict.outcome is not Outcome.HELD:
+            explanations[promise] = verdict.explanation
+    return verdicts, explanations
+
+
+def _everybody(scenario: Scenario) -> set[str]:
+    return {name for group in scenario.groups for name in group.names}
+
+
+def _only(records: list[Record], subscribers: set[str]) -> list[Record]:
+    """The history without the subscribers that are promised less; each life of a process counts."""
+    return [r for r in records if r.kind in _ABOUT_ALL or r.process.partition(".")[0] in subscribers]
+
+
+# Figures.
+
+
+def _latency(records: Sequence[Record]) -> Latency:
+    published = {r.event: r.at for r in records if r.kind is Kind.PUBLISHED}
+    took = sorted(1000 * (r.at - published[r.event]) for r in records if r.kind is Kind.DELIVERED)
+    if not took:
+        return Latency(None, None, None)
+    return Latency(*(round(_quantile(took, share), 6) for share in (0.5, 0.99, 1.0)))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that is not exceeded by this share of them."""
+    return ordered[ceil(share * len(ordered)) - 1]
+
+
+def _digest(records: Sequence[Record]) -> str:
+    found = sha256()
+    for record in records:
+        found.update(msgspec.msgpack.encode(record))
+    return found.hexdigest()

@@ -18,7 +18,7 @@ from unisono.engines.topic_managers.manager import TopicManager
 from unisono.history import Kind
 from unisono.history.files import read_history
 from unisono.journal import read_records
-from unisono.lab.scenarios.load import read_scenario
+from unisono.lab.scenarios.load import KEYS, read_scenario
 from unisono.lab.scenarios.reading import Text
 from unisono.lab.scenarios.run import Run, run_scenario
 from unisono.lab.scenarios.worlds import make_world
@@ -539,3 +539,20 @@ def test_mutated_files_never_give_a_traceback(seed: int) -> None:
 def test_any_text_at_all_gives_a_world_or_a_line(text: str) -> None:
     with pytest.raises(ConfigError):
         read_scenario(Text("any.toml", text), FILE)
+
+
+def test_the_docs_name_every_key():
+    said = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
+    section = said.partition("## Scenarios")[2].partition("\n## ")[0]
+    words = set(re.findall(r"`\[*(\w+)\]*`", section))
+    assert {key for keys in KEYS.values() for key in keys} <= words
+
+
+def test_the_file_in_the_docs_runs():
+    said = (Path(__file__).parents[2] / "docs" / "lab.md").read_text()
+    shown = re.findall(
+        r"```toml\n(.*?)```", said.partition("## Scenarios")[2].partition("\n## ")[0], re.DOTALL
+    )
+    assert shown
+    for text in shown:
+        assert run(text).summary.is_good

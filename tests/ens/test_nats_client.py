@@ -22,7 +22,7 @@ class Reading:
         self.heard = []
         self.rest = b""
         self.client._subs = {7: Subscription("ours"), 8: Subscription("a queue's")}
-        self.client._hears = {"ours": lambda subject, data: self.heard.append((subject, data))}
+        self.client._hears = {"ours": (lambda name, data: self.heard.append((name, data)), str)}
         self.reader = asyncio.StreamReader()
 
     def feed(self, data):
@@ -52,6 +52,22 @@ def test_what_is_ours_is_heard_at_once():
     one.feed(message(1) + message(2))
     assert one.heard == [("u.t", b"1\r\nMSG "), ("u.t", b"2\r\nMSG ")]
     assert one.rest == b""
+
+
+def test_a_subject_that_is_no_text_is_left_out_and_nothing_else():
+    one = reading(Reading)
+    one.feed(message(1) + b"MSG u.\xff 7 3\r\nabc\r\n" + message(2))
+    assert one.heard == [("u.t", b"1\r\nMSG "), ("u.t", b"2\r\nMSG ")]
+    assert one.rest == b""
+
+
+def test_ways_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("unisono.ens.nats_client.WAYS_MAX", 3)
+    one = reading(Reading)
+    for n in range(10):
+        one.feed(b"MSG u.%d 7 1\r\nx\r\n" % n)
+    assert [name for name, _ in one.heard] == [f"u.{n}" for n in range(10)]
+    assert len(one.client._ways) <= 3
 
 
 @pytest.mark.parametrize(
@@ -95,7 +111,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts):
 
 def test_whoever_raises_ends_nothing(caplog):
     one = reading(Reading)
-    one.client._hears = {"ours": lambda subject, data: 1 / 0}
+    one.client._hears = {"ours": (lambda name, data: 1 / 0, str)}
     one.feed(message(1) + b"PING\r\n")
     assert one.rest == b"PING\r\n"
     assert "raised" in caplog.text

@@ -205,10 +205,11 @@ class Links:
         """A peer speaks: it is the last to be forgotten, and others may be."""
         link = self._link(peer)
         link.heard_at = now
-        self.peers[peer] = self.peers.pop(peer)
-        family = self._families[_family(peer)]
-        del family[peer]
-        family[peer] = None
+        if next(reversed(self.peers)) != peer:  # mostly the same one speaks again
+            self.peers[peer] = self.peers.pop(peer)
+            family = self._families[_family(peer)]
+            del family[peer]
+            family[peer] = None
         settings = self.settings
         if settings.silent_s and now >= self._sweep_at:
             self._sweep_at = now + settings.silent_s / 4

@@ -13,6 +13,7 @@ import asyncio
 import re
 import ssl
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -233,12 +234,9 @@ class NatsService(BrokerService):
             raise ConnectionError(f"{self.url} did not confirm the subscription: {error}") from error
 
     async def _subscribe(self, source: str) -> Subscription:
-        prefix, deliver = self.options.prefix, self.routes.deliver
-
-        def heard(subject: str, data: bytes) -> None:
-            deliver(source, from_subject(subject, prefix), data)
-
-        return await self.client.listen(to_subject(source, prefix), heard)
+        prefix = self.options.prefix
+        heard, name = partial(self.routes.deliver, source), partial(from_subject, prefix=prefix)
+        return await self.client.listen(to_subject(source, prefix), heard, name)
 
     async def _ignore(self, sources: list[str]) -> None:
         for source in sources:

@@ -21,13 +21,16 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol.parser import AWAITING_CONTROL_LINE
 
+from unisono.model.errors import FrameError
+
 HEAD_BYTES_MAX = 4096  # of the line before a payload
+WAYS_MAX = 4096  # subjects that are remembered, each way
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
 
 log = logging.getLogger("unisono")
 
 Hear: TypeAlias = Callable[[str, bytes], None]
-"""Called with a subject and a payload; must not block and must not raise."""
+"""Called with what a subject is for us, and a payload; must not block and must not raise."""
 
 
 class DirectClient(Client):
@@ -35,21 +38,28 @@ class DirectClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hears: dict[object, Hear] = {}  # by the callback that stands for it
+        self._hears: dict[
+            object, tuple[Hear, Callable[[str], str]]
+        ] = {}  # by the callback that stands for it
+        self._ways: dict[
+            bytes, tuple[Hear, str]
+        ] = {}  # subject and subscription, as they come -> who hears it as what
+        self._heads: dict[str, bytes] = {}  # subject -> how a message to it begins
         self._unsent: list[bytes] = []  # of this turn of the loop
 
-    async def listen(self, subject: str, hear: Hear) -> Subscription:
-        """Subscribe; whatever comes is heard in the order of the connection."""
+    async def listen(self, subject: str, hear: Hear, name: Callable[[str], str] = str) -> Subscription:
+        """Subscribe; whatever comes is heard in the order of the connection, with the name of its subject."""
 
         async def stands_for(message: Msg) -> None:
-            hear(message.subject, message.data)
+            hear(name(message.subject), message.data)
 
-        self._hears[stands_for] = hear
+        self._hears[stands_for] = hear, name
         return await self.subscribe(subject, cb=stands_for)
 
     async def unlisten(self, subscription: Subscription) -> None:
         """Unsubscribe."""
         self._hears.pop(subscription._cb, None)
+        self._ways.clear()
         await subscription.unsubscribe()
 
     def publish_now(
@@ -65,17 +75,20 @@ class DirectClient(Client):
             if writer.transport.get_write_buffer_size() > UNSENT_MAX:
                 return False
             asyncio.get_running_loop().call_soon(self.push)
-        to = f"{subject} {reply}".rstrip().encode()
-        if headers is None:
-            self._unsent.append(b"PUB %b %d\r\n%b\r\n" % (to, len(payload), payload))
+        if reply or headers is not None:
+            self._unsent.append(_with_headers(f"{subject} {reply}".rstrip(), payload, headers or {}))
         else:
-            lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-            head = f"NATS/1.0\r\n{lines}\r\n".encode()
-            sizes = (to, len(head), len(head) + len(payload), head, payload)
-            self._unsent.append(b"HPUB %b %d %d\r\n%b%b\r\n" % sizes)
+            head = self._heads.get(subject) or self._head(subject)
+            self._unsent.append(b"%b%d\r\n%b\r\n" % (head, len(payload), payload))
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
         return True
+
+    def _head(self, subject: str) -> bytes:
+        if len(self._heads) >= WAYS_MAX:
+            self._heads.clear()
+        head = self._heads[subject] = b"PUB %b " % subject.encode()
+        return head
 
     def push(self) -> None:
         """Write everything of this turn at once: a call into the system costs more than all that led to it."""
@@ -101,34 +114,70 @@ class DirectClient(Client):
         if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
             feed(data)
             return
-        at, end = 0, len(data)
+        at, end, ways = 0, len(data), self._ways
         while at < end and data.startswith(b"MSG ", at):
             head = data.find(b"\r\n", at, at + HEAD_BYTES_MAX)
-            words = data[at + 4 : head].split(b" ") if head > 0 else ()
-            if len(words) != 3 or not words[1].isdigit() or not words[2].isdigit():
-                break  # it asks for an answer, or is not complete
-            hear, tail = self._hear_of(int(words[1])), head + 2 + int(words[2])
-            if hear is None or data[tail : tail + 2] != b"\r\n":
+            cut = data.rfind(b" ", at + 4, head)
+            way = ways.get(data[at + 4 : cut]) or self._way(data[at + 4 : cut])
+            size = data[cut + 1 : head]
+            if head < 0 or way is None or not size.isdigit():
+                break  # it asks for an answer, is for somebody else, or is not complete
+            tail = head + 2 + int(size)
+            if data[tail : tail + 2] != b"\r\n":
                 break
-            self._heard(hear, words[0], data[head + 2 : tail])
+            self._heard(*way, data[head + 2 : tail])
             at = tail + 2
         if at < end:
             feed(data[at:] if at else data)
 
-    def _hear_of(self, sid: int) -> Hear | None:
+    def _way(self, words: bytes) -> tuple[Hear, str] | None:
+        """Who is to hear messages that begin with these words, a subject and a subscription; None: not we."""
+        subject, _, sid = words.partition(b" ")
+        found = self._hearer(int(sid)) if sid.isdigit() else None
+        if found is None:
+            return None
+        if len(self._ways) >= WAYS_MAX:
+            self._ways.clear()
+        way = self._ways[words] = _way_to(*found, subject)
+        return way
+
+    def _hearer(self, sid: int) -> tuple[Hear, Callable[[str], str]] | None:
         subscription = self._subs.get(sid)
         return None if subscription is None else self._hears.get(subscription._cb)
 
-    def _heard(self, hear: Hear, subject: bytes, data: bytes) -> None:
+    def _heard(self, hear: Hear, name: str, data: bytes) -> None:
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
         try:
-            hear(subject.decode(), data)
+            hear(name, data)
         except Exception:  # nothing that anybody sends may end the connection
-            log.exception("whoever was told of %.100r raised", subject)
+            log.exception("whoever was told of %.100r raised", name)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        if (hear := self._hear_of(sid)) is None:
+        if (found := self._hearer(sid)) is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            self._heard(hear, subject, data)
+            self._heard(*_way_to(*found, subject), data)
+
+
+def _way_to(hear: Hear, name: Callable[[str], str], subject: bytes) -> tuple[Hear, str]:
+    """Who hears a subject as what: nobody, if it has no name."""
+    try:
+        return hear, name(subject.decode())
+    except (UnicodeDecodeError, FrameError) as error:
+        log.warning("what comes on %.100r is left out: %s", subject, error)
+        return _nobody, ""
+
+
+def _nobody(name: str, data: bytes) -> None:
+    """Hear nothing."""
+
+
+def _with_headers(to: str, payload: bytes, headers: Mapping[str, str]) -> bytes:
+    """A message that asks for an answer, with headers if there are any."""
+    if not headers:
+        return b"PUB %b %d\r\n%b\r\n" % (to.encode(), len(payload), payload)
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    head = f"NATS/1.0\r\n{lines}\r\n".encode()
+    sizes = (to.encode(), len(head), len(head) + len(payload), head, payload)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % sizes

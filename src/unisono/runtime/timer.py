@@ -1,4 +1,4 @@
-"""Hands an engine its Ticks: one timer, always set to the time the engine named last."""
+"""Hands an engine its Ticks: one timer, set to the time the engine named, or an earlier one."""
 
 from __future__ import annotations
 
@@ -28,18 +28,24 @@ class EngineTimer:
         self._due: float | None = None
 
     def reset(self) -> None:
-        """Look at the engine's timer again; to be called after each input."""
+        """Look at the engine's timer again; to be called after each input.
+
+        A timer that is put off stays where it is, and looks again when it is due: mostly they are put off.
+        """
         due = self._engine.next_timer()
-        if due == self._due:
+        if due is None or (self._due is not None and self._due <= due):
             return
         self.cancel()
-        if due is not None:
-            self._due = due
-            self._handle = self._loop.call_at(due, self._fire)
+        self._due = due
+        self._handle = self._loop.call_at(due, self._fire)
 
     def _fire(self) -> None:
         self._handle = self._due = None
-        self._tick()
+        due = self._engine.next_timer()
+        if due is not None and due <= self._loop.time():
+            self._tick()
+        else:
+            self.reset()
 
     def cancel(self) -> None:
         """Forget the timer."""

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from unisono.engines.effects import Announce, Effect, Reject, Send
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.takeover.writer import Written
-from unisono.engines.topic_managers.hosting import STAMP_WORD, Hosting
-from unisono.engines.topic_managers.manager import TopicManager
+from unisono.engines.topic_managers.hosting import Hosting
+from unisono.engines.topic_managers.manager import STAMP_WORD, TopicManager
 from unisono.engines.topic_managers.routing import ToManager
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle

@@ -198,8 +198,7 @@ class ColocatedManagers:
         twin.groups = self.groups.copy()
         twin.index, twin.clock = dict(self.index), list(self.clock)
         twin.floor, twin.idle = self.floor, set(self.idle)
-        twin.emitter.rings = {topic: ring.copy() for topic, ring in self.emitter.rings.items()}
-        twin.emitter._beats = dict(self.emitter._beats)
+        twin.emitter = self.emitter.copy()
         return twin
 
     def state(self) -> Hashable:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush, heapreplace
+from typing import Self
 
 from unisono.engines.effects import Announce, Effect
 from unisono.engines.topic_managers.ring import Ring
@@ -14,7 +15,6 @@ from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 from unisono.model.runs import stamped_in
 
 ENTRY_BYTES = 32  # roughly, of a stamp
-SPARE = 64  # times out of date that are kept before they are thrown away
 
 
 class Emitter:
@@ -24,8 +24,9 @@ class Emitter:
         self.settings = settings
         self.epoch = epoch
         self.rings: dict[str, Ring] = {}
-        self._beats: dict[str, tuple[float, float]] = {}  # topic -> when it is due, the silence before it
-        self._dues: list[tuple[float, str]] = []  # a heap of these times, and of some that are out of date
+        # topic -> when it is due, the silence before it, and which time in the heap counts: this one, or an earlier one
+        self._beats: dict[str, tuple[float, float, float]] = {}
+        self._dues: list[tuple[float, str]] = []
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
@@ -54,11 +55,12 @@ class Emitter:
         return ring
 
     def _beat_after(self, topic: str, silence: float, now: float) -> None:
-        self._beats[topic] = (now + silence, silence)
-        heappush(self._dues, (now + silence, topic))
-        if len(self._dues) > 2 * len(self._beats) + SPARE:
-            self._dues = [(due, topic) for topic, (due, _) in self._beats.items()]
-            heapify(self._dues)
+        due, beat = now + silence, self._beats.get(topic)
+        if beat is not None and beat[2] <= due:
+            self._beats[topic] = (due, silence, beat[2])
+        else:
+            self._beats[topic] = (due, silence, due)
+            heappush(self._dues, (due, topic))
 
     def restore(
         self, topic: str, events: Sequence[Stamped | StampedBundle], newest: int, epoch: int, now: float
@@ -96,7 +98,7 @@ class Emitter:
         if due is None or due > now:
             return []
         effects: list[Effect] = []
-        for topic, (at, silence) in list(self._beats.items()):
+        for topic, (at, silence, _) in list(self._beats.items()):
             if at <= now:
                 effects.append(Announce((topic,), Heartbeat(topic, self.epoch, self.rings[topic].newest)))
                 self._beat_after(topic, min(2 * silence, self.settings.heartbeat_s_max), now)
@@ -104,13 +106,23 @@ class Emitter:
 
     def next_timer(self) -> float | None:
         """When the next heartbeat is due."""
-        while self._dues and self._beats.get(self._dues[0][1], (None,))[0] != self._dues[0][0]:
-            heappop(self._dues)
-        return self._dues[0][0] if self._dues else None
+        dues, beats = self._dues, self._beats
+        while dues:
+            at, topic = dues[0]
+            beat = beats.get(topic)
+            if beat is None or beat[2] != at:
+                heappop(dues)
+                continue
+            due, silence, _ = beat
+            if due == at:
+                return due
+            beats[topic] = (due, silence, due)  # it was put off
+            heapreplace(dues, (due, topic))
+        return None
 
-    def copy(self) -> Emitter:
+    def copy(self) -> Self:
         """An independent twin."""
-        twin = Emitter(self.settings, self.epoch)
+        twin = type(self)(self.settings, self.epoch)
         twin.rings = {t: r.copy() for t, r in self.rings.items()}
         twin._beats = dict(self._beats)
         twin._dues = list(self._dues)
@@ -120,7 +132,7 @@ class Emitter:
         """Equal for emitters that answer alike."""
         return (
             tuple(sorted((t, r.state()) for t, r in self.rings.items())),
-            tuple(sorted(self._beats.items())),
+            tuple(sorted((topic, due, silence) for topic, (due, silence, _) in self._beats.items())),
         )
 
 

@@ -47,7 +47,6 @@ from unisono.model.frames import (
 from unisono.model.lanes import EventRecord, JoinRecord
 
 REPAIRS_MAX = 1024  # numbers answered at once; who misses more asks again
-STAMP_WORD = 12  # bytes that a name in a stamp takes beside its letters
 
 
 class Hosting:
@@ -129,9 +128,10 @@ class Hosting:
         manager, limit = self.managers.get(publication.topic), self.settings.event_bytes_max
         if not limit or manager is None:
             return False
-        stamp = sum(len(topic.encode()) + STAMP_WORD for topic in manager.group)
-        words = (*(publication.headers or {}).items(), (publication.publisher, publication.key or ""))
-        return len(publication.body) + stamp + sum(4 * len(a) + 4 * len(b) for a, b in words) > limit
+        words = len(publication.publisher) + len(publication.key or "")
+        for name, value in publication.headers.items() if publication.headers else ():
+            words += len(name) + len(value)
+        return len(publication.body) + manager.stamp_bytes + 4 * words > limit
 
     def _refused(self, registration: Registration) -> Refused | None:
         """Why a subscriber may not hold what it wants to."""

@@ -46,6 +46,7 @@ from unisono.model.frames import (
 from unisono.model.ids import EventId
 from unisono.model.runs import stamped_in
 
+STAMP_WORD = 12  # bytes that a name in a stamp takes beside its letters
 PARKED_MAX = 1024  # publishers send again what comes beyond
 LIVES_MAX = 8  # lives of one publisher that are remembered
 PUBLISHERS_MAX = 1024  # publishers of one client that are remembered, by topic
@@ -91,6 +92,7 @@ class TopicManager:
     def _grow(self, group: frozenset[str], numbers: Mapping[str, int]) -> None:
         """More topics share subscribers with this one; within an epoch they never become fewer."""
         self.group |= group
+        self.stamp_bytes = sum(len(x.encode()) + STAMP_WORD for x in self.group)  # of an event here, at most
         self.above = tuple(x for x in reversed(self.climb[1:]) if x in self.group)
         self.below = tuple(sorted(self.group.difference(self.climb)))
         path = self.plan.path_to(self.topic, self.above)

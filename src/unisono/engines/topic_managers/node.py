@@ -111,16 +111,14 @@ class ManagerNode(Adopting):
 
     def next_timer(self) -> float | None:
         """When something is to be repeated, given up, or told again."""
-        times = [
-            self.emitter.next_timer(),
-            self.planner.decide_at,
-            self.finish_at,
-            self.look_at,
-            self.frozen_until,
-        ]
+        soonest = self.emitter.next_timer()
         if self.writer is not None and self.writer.waits_since is not None:
-            times.append(self.writer.waits_since + self.settings.append_s * self.writer.patience)
-        return min((time for time in times if time is not None), default=None)
+            silent = self.writer.waits_since + self.settings.append_s * self.writer.patience
+            soonest = silent if soonest is None else min(soonest, silent)
+        for time in (self.planner.decide_at, self.finish_at, self.look_at, self.frozen_until):
+            if time is not None and (soonest is None or time < soonest):
+                soonest = time
+        return soonest
 
     def _tick(self, now: float) -> list[Effect]:
         effects = self.emitter.heartbeats(now)

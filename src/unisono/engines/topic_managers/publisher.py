@@ -120,8 +120,9 @@ class Publisher:
 
     def next_timer(self) -> float | None:
         """When to ask again. Links repeat what the network loses; what a node loses only we can repeat."""
-        times = [time for time in (self.resend_at, self.ask_at) if time is not None]
-        return min(times, default=None)
+        if self.resend_at is None or self.ask_at is None:
+            return self.ask_at if self.resend_at is None else self.resend_at
+        return min(self.resend_at, self.ask_at)
 
     def _tick(self, now: float) -> list[Effect]:
         effects = self._resend_late(now) if self.resend_at is not None and self.resend_at <= now else []
@@ -175,10 +176,10 @@ class Publisher:
 
     def _next_batch(self, queue: deque[Publication], now: float) -> list[Publication]:
         """As many events as may travel together now."""
+        if not queue or (to := self._ready(queue[0])) is None:
+            return []
         batch: list[Publication] = []
         load, outgoing, topics, size = self.load, self.outgoing, set[str](), 0
-        if not queue or (to := self._ready(queue[0])) is None:
-            return batch
         most = EVENTS_MAX if self.bundles and self.control is not None else 1
         while queue and len(batch) < most and len(outgoing) < TOTAL_MAX:
             publication = queue[0]

@@ -34,6 +34,14 @@ class Door:
         if client in nodes:
             return f"'{client}' is the name of a node"
         match message:
+            case Routed(_, Create(publication)):
+                if _size(publication) > self._event_bytes_max:
+                    return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"
+                return None
+            case Bundle():
+                if message.size > self._event_bytes_max:
+                    return f"a bundle of '{source}' is over the limit of {self._event_bytes_max} bytes"
+                return None
             case None | Report() | Recall() | Routed(_, Nack()) | Survey() | Clear():
                 return None
             case Claim(_, session) | Save(session):
@@ -46,14 +54,6 @@ class Door:
                     if not message.alive
                     else f"'{source}' is a client, and wants to be counted as a node"
                 )
-            case Bundle():
-                if message.size > self._event_bytes_max:
-                    return f"a bundle of '{source}' is over the limit of {self._event_bytes_max} bytes"
-                return None
-            case Routed(_, Create(publication)):
-                if _size(publication) > self._event_bytes_max:
-                    return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"
-                return None
         return f"'{source}' is a client, and sends what nodes send: {type(message).__name__}"
 
     def may_ask(self, client: str, part: str, now: float) -> bool:
@@ -68,6 +68,8 @@ class Door:
 
 def _size(publication: Publication) -> int:
     """Roughly how many bytes an event takes."""
-    headers = sum(len(key) + len(value) for key, value in (publication.headers or {}).items())
+    headers = (
+        sum(len(key) + len(value) for key, value in publication.headers.items()) if publication.headers else 0
+    )
     words = len(publication.topic) + len(publication.publisher) + len(publication.key or "")
     return len(publication.body) + 4 * (headers + words)

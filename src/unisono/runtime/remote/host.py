@@ -58,6 +58,8 @@ class Host:
         except Exception:
             self.stumbles += 1
             log.exception("'%s' could not make sense of %.300r", self.address, input)
+        if self._working:
+            return  # whoever is at it goes on with these
         self._work()
         if not self._closed:
             self._timer.reset()
@@ -84,8 +86,6 @@ class Host:
         self.handle(TICK)
 
     def _work(self) -> None:
-        if self._working:
-            return
         self._working = True
         try:
             while self._effects and self._waits_for is None:

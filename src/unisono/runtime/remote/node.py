@@ -282,6 +282,8 @@ class Node:
         self._note_serving()
 
     def _note_serving(self) -> None:
+        if self._serving.is_set():
+            return
         control = self.control
         if control is None or control.state != "active" or self.name not in control.live:
             return
@@ -309,9 +311,9 @@ class Node:
             self._nodes.add(source)
         self.observer.arrived(packets)
         size = len(frame) // max(1, len(packets))
-        if not is_node:
-            self._note_life(max((packet.life for packet in packets), default=0))
         for packet in packets:
+            if not is_node and packet.life > self._latest:
+                self._note_life(packet.life)
             reason = None if is_node else self._door.refusal(source, packet.message, self._nodes)
             if reason is None:
                 self._host.arrived(source, packet, size)

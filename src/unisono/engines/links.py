@@ -201,7 +201,7 @@ class Links:
         if settings.peers_max and len(self.peers) > settings.peers_max:
             self._forget_first(self.peers)
 
-    def _hear(self, peer: str, now: float) -> None:
+    def _hear(self, peer: str, now: float) -> _Link:
         """A peer speaks: it is the last to be forgotten, and others may be."""
         link = self._link(peer)
         link.heard_at = now
@@ -215,6 +215,7 @@ class Links:
             self._sweep_at = now + settings.silent_s / 4
             for other in [other for other, one in self.peers.items() if self._is_gone(other, one, now)]:
                 self.forget(other)
+        return link
 
     def _forget_first(self, peers: Iterable[str]) -> None:
         first = next((peer for peer in peers if peer not in self.kept), None)
@@ -312,9 +313,7 @@ class Links:
 
     def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
         source, packet = arrived.source, arrived.packet
-        if self._is_bounded:
-            self._hear(source, now)
-        link = self._link(source)
+        link = self._hear(source, now) if self._is_bounded else self._link(source)
         effects: list[LinkEffect] = []
         if packet.life < link.life:
             return []  # of a former life

@@ -134,14 +134,13 @@ class LocalStore:
     ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane."""
         shelf = self._opened()
-        check_key(lane)
         check_bytes(record, self._record_max)
         if expected is not None:
             check_number("the expected sequence", expected)
         stored: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        kept = shelf.lanes.get(lane)
+        kept = shelf.lanes.get(lane) if isinstance(lane, str) else None
         if kept is None:
-            kept = shelf.lanes[lane] = LocalLane()
+            kept = shelf.lanes[check_key(lane)] = LocalLane()
         if expected is None:
             kept.epoch = max(kept.epoch, epoch)
         if expected is None or (expected == kept.tail and epoch >= kept.epoch):

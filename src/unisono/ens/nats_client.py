@@ -27,6 +27,8 @@ HEAD_BYTES_MAX = 4096  # of the line before a payload
 WAYS_MAX = 4096  # subjects that are remembered, each way
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
 
+RAISED = "whoever was told of %.100r raised"
+
 log = logging.getLogger("unisono")
 
 Hear: TypeAlias = Callable[[str, bytes], None]
@@ -66,13 +68,12 @@ class DirectClient(Client):
         self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> bool:
         """Publish without a task in between; False, and nothing is done, if something is in the way."""
-        if getattr(self, "_pending", True) or not self.is_connected or self.is_draining_pubs:
+        if self._status != Client.CONNECTED or getattr(self, "_pending", True):
             return False
         if not self._unsent:
             writer = getattr(self._transport, "_io_writer", None)  # a plain connection has one
-            if writer is None or writer.transport.is_closing():
-                return False
-            if writer.transport.get_write_buffer_size() > UNSENT_MAX:
+            transport = None if writer is None else writer.transport
+            if transport is None or transport.is_closing() or transport.get_write_buffer_size() > UNSENT_MAX:
                 return False
             asyncio.get_running_loop().call_soon(self.push)
         if reply or headers is not None:
@@ -92,10 +93,13 @@ class DirectClient(Client):
 
     def push(self) -> None:
         """Write everything of this turn at once: a call into the system costs more than all that led to it."""
+        if not self._unsent:
+            return
         unsent, self._unsent = self._unsent, []
         writer = getattr(self._transport, "_io_writer", None)
-        if unsent and writer is not None and not writer.transport.is_closing():
-            writer.write(b"".join(unsent))
+        transport = None if writer is None else writer.transport
+        if transport is not None and not transport.is_closing():
+            transport.write(b"".join(unsent))
 
     async def _flush_pending(self, *args: Any, **options: Any) -> Any:
         if self._unsent and self.is_connected:  # what is pending comes after it
@@ -103,10 +107,15 @@ class DirectClient(Client):
         return await super()._flush_pending(*args, **options)
 
     async def _read_loop(self) -> None:
-        reader = getattr(self._transport, "_io_reader", None)
+        reader, writer = (
+            getattr(self._transport, "_io_reader", None),
+            getattr(self._transport, "_io_writer", None),
+        )
         is_known = hasattr(self._ps, "buf") and hasattr(self._ps, "state")
-        if is_known and isinstance(reader, asyncio.StreamReader):
-            reader.feed_data = partial(self._fed, reader, reader.feed_data)  # type: ignore[method-assign]
+        if is_known and isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
+            usual = writer.transport.get_protocol()
+            assert isinstance(usual, asyncio.Protocol)
+            writer.transport.set_protocol(ShortCut(usual, partial(self._fed, reader, usual.data_received)))
         await super()._read_loop()
 
     def _fed(self, reader: asyncio.StreamReader, feed: Callable[[bytes], None], data: bytes) -> None:
@@ -114,7 +123,7 @@ class DirectClient(Client):
         if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
             feed(data)
             return
-        at, end, ways = 0, len(data), self._ways
+        at, end, ways, heard, stats = 0, len(data), self._ways, 0, self.stats
         while at < end and data.startswith(b"MSG ", at):
             head = data.find(b"\r\n", at, at + HEAD_BYTES_MAX)
             cut = data.rfind(b" ", at + 4, head)
@@ -125,8 +134,13 @@ class DirectClient(Client):
             tail = head + 2 + int(size)
             if data[tail : tail + 2] != b"\r\n":
                 break
-            self._heard(*way, data[head + 2 : tail])
-            at = tail + 2
+            heard, at = heard + 1, tail + 2
+            try:
+                way[0](way[1], data[head + 2 : tail])
+            except Exception:  # nothing that anybody sends may end the connection
+                log.exception(RAISED, way[1])
+        stats["in_msgs"] += heard
+        stats["in_bytes"] += at
         if at < end:
             feed(data[at:] if at else data)
 
@@ -145,19 +159,26 @@ class DirectClient(Client):
         subscription = self._subs.get(sid)
         return None if subscription is None else self._hears.get(subscription._cb)
 
-    def _heard(self, hear: Hear, name: str, data: bytes) -> None:
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(data)
-        try:
-            hear(name, data)
-        except Exception:  # nothing that anybody sends may end the connection
-            log.exception("whoever was told of %.100r raised", name)
-
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         if (found := self._hearer(sid)) is None:
             await super()._process_msg(sid, subject, reply, data, headers)
-        else:
-            self._heard(*_way_to(*found, subject), data)
+            return
+        hear, name = _way_to(*found, subject)
+        try:
+            hear(name, data)
+        except Exception:
+            log.exception(RAISED, name)
+
+
+class ShortCut(asyncio.Protocol):
+    """Hands what a connection brings to us instead of to its protocol, and everything else to that."""
+
+    def __init__(self, usual: asyncio.Protocol, fed: Callable[[bytes], None]) -> None:
+        self.data_received = fed  # type: ignore[method-assign, assignment]
+        self.eof_received = usual.eof_received  # type: ignore[method-assign]
+        self.connection_lost = usual.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = usual.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = usual.resume_writing  # type: ignore[method-assign]
 
 
 def _way_to(hear: Hear, name: Callable[[str], str], subject: bytes) -> tuple[Hear, str]:

@@ -38,22 +38,22 @@ class _Open:
 class Assembly:
     """The bundles that have not left, of each node in their order."""
 
-    __slots__ = ("_open",)
+    __slots__ = ("open",)
 
     def __init__(self) -> None:
-        self._open: dict[str, dict[tuple[int, int], _Open]] = {}
+        self.open: dict[str, dict[tuple[int, int], _Open]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._open)
+        return bool(self.open)
 
     def add(self, piece: StampedBundle, is_ours: Callable[[str], bool]) -> list[Assembled]:
         """Take in a piece; returns what may leave."""
         node, name = piece.node, (piece.epoch, piece.index)
-        bundles = self._open.setdefault(node, {})
+        bundles = self.open.setdefault(node, {})
         if name not in bundles:
             bundles[name] = _Open({topic for topic in piece.topics if is_ours(topic)})
             if len(bundles) > 1 and name < max(list(bundles)[:-1]):  # late: into its place
-                self._open[node] = bundles = dict(sorted(bundles.items()))
+                self.open[node] = bundles = dict(sorted(bundles.items()))
         for part in piece.parts:
             bundles[name].pieces[part.topic] = piece
             bundles[name].missing.discard(part.topic)
@@ -66,19 +66,19 @@ class Assembly:
     def passed(self, topic: str) -> list[Assembled]:
         """Something else came on a topic: pieces of it that are missing are late or lost."""
         left: list[Assembled] = []
-        for node in list(self._open):
-            left += self._leave(node, {n for n, b in self._open[node].items() if topic in b.missing})
+        for node in list(self.open):
+            left += self._leave(node, {n for n, b in self.open[node].items() if topic in b.missing})
         return left
 
     def give_up(self) -> list[Assembled]:
         """Everything that is here."""
-        left = [bundle.result() for bundles in self._open.values() for bundle in bundles.values()]
-        self._open.clear()
+        left = [bundle.result() for bundles in self.open.values() for bundle in bundles.values()]
+        self.open.clear()
         return left
 
     def _leave(self, node: str, lost: Iterable[tuple[int, int]]) -> list[Assembled]:
         """What is whole leaves, up to the first that is not; so does everything up to the last that never will be."""
-        bundles = self._open[node]
+        bundles = self.open[node]
         last = max(lost, default=None)
         left: list[Assembled] = []
         while bundles:
@@ -87,17 +87,17 @@ class Assembly:
                 break
             left.append(bundles.pop(name).result())
         if not bundles:
-            del self._open[node]
+            del self.open[node]
         return left
 
     def copy(self) -> Assembly:
         """An independent twin."""
         twin = Assembly()
-        for node, bundles in self._open.items():
-            twin._open[node] = {}
+        for node, bundles in self.open.items():
+            twin.open[node] = {}
             for name, bundle in bundles.items():
-                twin._open[node][name] = _Open(set(bundle.missing))
-                twin._open[node][name].pieces = dict(bundle.pieces)
+                twin.open[node][name] = _Open(set(bundle.missing))
+                twin.open[node][name].pieces = dict(bundle.pieces)
         return twin
 
     def state(self) -> Hashable:
@@ -105,6 +105,6 @@ class Assembly:
         return tuple(self._states())
 
     def _states(self) -> Iterator[Hashable]:
-        for node, bundles in sorted(self._open.items()):
+        for node, bundles in sorted(self.open.items()):
             for name, bundle in bundles.items():
                 yield node, name, tuple(sorted(bundle.pieces)), tuple(sorted(bundle.missing))

@@ -13,38 +13,38 @@ KEPT = 16  # epochs behind us: events of theirs may still come late
 class Epochs:
     """Notices by epoch."""
 
-    __slots__ = ("_notices", "heard")
+    __slots__ = ("heard", "notices")
 
     def __init__(self, epoch: int) -> None:
         self.heard = epoch  # the newest epoch anybody was seen to be in
-        self._notices: dict[int, EpochNotice] = {}
+        self.notices: dict[int, EpochNotice] = {}
 
     def add(self, notice: EpochNotice) -> bool:
         """Take in a notice; False if it is known."""
         self.heard = max(self.heard, notice.epoch)
-        if notice.epoch in self._notices:
+        if notice.epoch in self.notices:
             return False
-        self._notices[notice.epoch] = notice
-        if len(self._notices) > NOTICES_MAX:
-            del self._notices[max(self._notices)]
+        self.notices[notice.epoch] = notice
+        if len(self.notices) > NOTICES_MAX:
+            del self.notices[max(self.notices)]
         return True
 
     def forget(self, epoch: int) -> None:
         """This epoch is entered: notices of the ones long before it are of no use any more."""
-        for old in [e for e in self._notices if e < epoch - KEPT]:
-            del self._notices[old]
+        for old in [e for e in self.notices if e < epoch - KEPT]:
+            del self.notices[old]
 
     def known(self) -> list[EpochNotice]:
         """The notices, oldest epoch first."""
-        return [self._notices[epoch] for epoch in sorted(self._notices)]
+        return [self.notices[epoch] for epoch in sorted(self.notices)]
 
     def after(self, epoch: int) -> EpochNotice | None:
         """The notice of the next epoch, if it is known."""
-        return self._notices.get(epoch + 1)
+        return self.notices.get(epoch + 1)
 
     def newest(self, epoch: int) -> int:
         """How far notices are known without a gap from `epoch` on."""
-        while epoch + 1 in self._notices:
+        while epoch + 1 in self.notices:
             epoch += 1
         return epoch
 
@@ -59,9 +59,9 @@ class Epochs:
     def copy(self) -> Epochs:
         """An independent twin."""
         twin = Epochs(self.heard)
-        twin._notices = dict(self._notices)
+        twin.notices = dict(self.notices)
         return twin
 
     def state(self) -> Hashable:
         """Equal for twins that know alike."""
-        return (self.heard, tuple(sorted(self._notices)))
+        return (self.heard, tuple(sorted(self.notices)))

@@ -19,29 +19,29 @@ class Held(NamedTuple):
 class HoldBack:
     """At most one event per topic and number; oldest arrival first."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, int], Held] = {}
+        self.held: dict[tuple[str, int], Held] = {}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def __iter__(self) -> Iterator[Held]:
-        return iter(self._held.values())
+        return iter(self.held.values())
 
     def put(self, event: Stamped, now: float) -> None:
         """Hold an event from now on."""
-        self._held[event.topic, event.number] = Held(event, now)
+        self.held[event.topic, event.number] = Held(event, now)
 
     def get(self, topic: str, number: int) -> Stamped | None:
         """The event with this number, if it is held."""
-        held = self._held.get((topic, number))
+        held = self.held.get((topic, number))
         return None if held is None else held.event
 
     def pop(self, event: Stamped) -> None:
         """Stop holding an event."""
-        del self._held[event.topic, event.number]
+        del self.held[event.topic, event.number]
 
     def oldest(self) -> Held | None:
         """The one that has waited longest."""
@@ -76,12 +76,12 @@ class HoldBack:
     def copy(self) -> HoldBack:
         """An independent twin."""
         twin = HoldBack()
-        twin._held = dict(self._held)
+        twin.held = dict(self.held)
         return twin
 
     def state(self) -> Hashable:
         """Equal for buffers that behave alike."""
         return tuple(
             (key, held.since, held.event.publication.id, tuple(held.event.entries.items()))
-            for key, held in self._held.items()
+            for key, held in self.held.items()
         )

@@ -180,8 +180,7 @@ class Hosting:
         message = routed.message
         if isinstance(message, Nack):
             return self._repair(message, now)
-        epoch = epoch_of(message)
-        if epoch is not None and epoch != self.epoch:
+        if not isinstance(message, Create) and epoch_of(message) not in (None, self.epoch):
             return []
         if self.waits and is_request(message):
             if self._has_room(len(self.waiting), message):  # whoever asks will ask again

@@ -76,11 +76,11 @@ class MovingSubscriber(Subscriber):
 
         It is what `handle` would do: deliver it, and nothing else. Who is told of single events all day saves time.
         """
-        if self.failed or self.missing or self.strays or self.epochs.after(self.epoch) is not None:
+        if self.failed or self.missing.asks or self.strays or self.epoch + 1 in self.epochs.notices:
             return False
         if not self._is_next(event):
             return False
-        clock, topic = self.clock, event.topic
+        clock, topic = self.clock, event.publication.topic
         for x, number in event.entries.items():
             if clock.get(x, number) < number:
                 clock[x] = number
@@ -193,9 +193,9 @@ class MovingSubscriber(Subscriber):
 
     def _is_next(self, event: Stamped) -> bool:
         """Whether an event may be delivered at once, as nothing is in its way: mostly it is so."""
-        if event.epoch != self.epoch or self.joining or self.held or self.assembly:
+        if event.epoch != self.epoch or self.joining or self.held.held or self.assembly.open:
             return False
-        topic, entries, reached = event.topic, event.entries, self.reached
+        topic, entries, reached = event.publication.topic, event.entries, self.reached
         number = entries.get(topic, 0)
         if reached.get(topic) != number - 1 or self.passed[topic].floor != number - 1:
             return False

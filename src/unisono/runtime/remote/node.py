@@ -414,13 +414,13 @@ class Node:
 
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
         self.observer.carries_out(effect)
-        if self._keeper.carry_out(effect) or self._places.carry_out(effect):
-            return None
         match effect:
             case Announce(topics, (Stamped() | StampedBundle() | Heartbeat() | EpochNotice()) as note):
                 short = self._clocks.shorten(note) if isinstance(note, StampedBundle) else note
                 for topic in topics:
                     self._post.announce(topic, short)
+            case _ if self._keeper.carry_out(effect) or self._places.carry_out(effect):
+                pass
             case Reject(error):
                 self._reject("the engine", error)
             case Fail(error):

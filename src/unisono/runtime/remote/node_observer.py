@@ -81,7 +81,8 @@ class NodeObserver:
 
     def arrived(self, packets: list[Packet]) -> None:
         """Packets came from the network."""
-        self.metrics.requests += sum([packet.message is not None for packet in packets])
+        for packet in packets:
+            self.metrics.requests += packet.message is not None
         if self.tracing is not None:
             for packet in packets:
                 for publication in _publications(packet):

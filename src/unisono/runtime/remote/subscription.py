@@ -331,6 +331,8 @@ class RemoteSubscription(Subscription):
 
     def _whole(self, notes: list[Note]) -> list[Whole]:
         """Notifications with their whole clocks; where nobody orders, nobody needs them."""
+        if len(notes) == 1 and type(notes[0]) is Stamped:
+            return notes  # type: ignore[return-value]
         if self._host is None:
             return [note.piece if isinstance(note, DeltaBundle) else note for note in notes]
         lengthen = self._clocks.lengthen

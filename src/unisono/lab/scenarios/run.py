@@ -10,8 +10,10 @@ from time import perf_counter
 
 import msgspec
 
+from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.history import Kind, Outcome, Record, judge
 from unisono.history.checkers import PROMISES
+from unisono.history.verdicts import unknown
 from unisono.lab.scenarios.scenario import Scenario
 from unisono.lab.scenarios.worlds import make_world
 from unisono.sim.moving import simulation as moving
@@ -155,28 +157,31 @@ def _judge(scenario: Scenario, records: list[Record]) -> tuple[dict[str, str], d
     """Every promise, judged over the subscribers that it was made to."""
     verdicts: dict[str, str] = {}
     explanations: dict[str, str] = {}
-    repairing = {name for g in scenario.groups if g.settings.repair for name in g.names}
-    owed = repairing if scenario.is_lossy or scenario.shape == "nodes" else _everybody(scenario)
-    bounded = {name for g in scenario.groups if g.settings.max_hold is not None for name in g.names}
-    tagging = {name for g in scenario.groups if g.settings.on_gap in ("tag", "skip") for name in g.names}
+    is_safe = scenario.shape != "nodes" and not scenario.is_lossy
+    owed = _names(scenario, lambda settings: settings.repair or is_safe)
+    bounded = _names(scenario, lambda settings: settings.max_hold is not None)
+    tagging = _names(scenario, lambda settings: settings.on_gap in ("tag", "skip"))
     for promise in PROMISES:
-        judged = records
+        verdict = unknown(promise, "nobody was promised that: no subscriber asks again for what is lost")
         if promise == "nothing_lost":
-            judged = _only(records, owed)
+            verdict = judge(_only(records, owed), [promise])[0] if owed else verdict
         elif promise == "no_endless_wait":
-            judged = _only(records, owed | bounded)
+            verdict = judge(_only(records, owed | bounded), [promise])[0] if owed | bounded else verdict
         elif promise == "tags" and scenario.shape == "nodes":
             # An epoch may be a reason for a tag that no record shows.
-            judged = [r for r in _only(records, tagging) if r.in_order]
-        verdict = judge(judged, [promise])[0]
+            clean = [r for r in _only(records, tagging) if r.in_order]
+            nobody = unknown(promise, "no subscriber was to tag or skip what comes late")
+            verdict = judge(clean, [promise])[0] if tagging else nobody
+        else:
+            verdict = judge(records, [promise])[0]
         verdicts[promise] = str(verdict.outcome)
         if verdict.outcome is not Outcome.HELD:
             explanations[promise] = verdict.explanation
     return verdicts, explanations
 
 
-def _everybody(scenario: Scenario) -> set[str]:
-    return {name for group in scenario.groups for name in group.names}
+def _names(scenario: Scenario, fits: Callable[[SubscriberSettings], bool]) -> set[str]:
+    return {name for group in scenario.groups if fits(group.settings) for name in group.names}
 
 
 def _only(records: list[Record], subscribers: set[str]) -> list[Record]:

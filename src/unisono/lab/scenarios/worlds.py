@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from unisono.engines.links import LinkSettings
+from unisono.engines.plan import components, conflict_graph
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.lab.scenarios.scenario import Fault, Feed, Group, Popular, Scenario
@@ -152,7 +153,7 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
         seed=scenario.seed,
         topics=scenario.topics,
         nodes=scenario.nodes,
-        owners=tuple(scenario.nodes[i % len(scenario.nodes)] for i in range(len(scenario.topics))),
+        owners=_owners(scenario, drawn),
         publishers=scenario.publishers,
         members=tuple(members),
         script=(*wants, *bursts, *harm),
@@ -169,6 +170,18 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
         replies_max=REPLIES_MAX,
         weather=_weather(scenario),
     )
+
+
+def _owners(scenario: Scenario, drawn: _Drawn) -> tuple[str, ...]:
+    """Topics that are ordered together live on one node, as nodes themselves would have it."""
+    graph = conflict_graph(map(frozenset, drawn.held.values()), scenario.topics, _threshold(scenario))
+    owned = Counter(dict.fromkeys(scenario.nodes, 0))
+    home: dict[str, str] = {}
+    for component in sorted(components(graph), key=len, reverse=True):
+        node = min(scenario.nodes, key=owned.__getitem__)
+        owned[node] += len(component)
+        home |= dict.fromkeys(component, node)
+    return tuple(home[topic] for topic in scenario.topics)
 
 
 def _happenings(fault: Fault) -> list[moving.Happening]:

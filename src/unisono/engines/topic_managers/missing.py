@@ -50,7 +50,7 @@ class Missing:
 
     def due(self, now: float) -> list[str]:
         """The topics to ask about now; each is asked about again after a longer pause."""
-        topics = [topic for topic, (when, _) in self.asks.items() if when <= now]
+        topics = sorted(topic for topic, (when, _) in self.asks.items() if when <= now)
         for topic in topics:
             pause = self.asks[topic][1]
             self.asks[topic] = (now + pause, min(2 * pause, self.settings.nack_retry_s_max))

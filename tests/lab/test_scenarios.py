@@ -153,6 +153,33 @@ def test_shapes_cost_what_they_should():
     assert 20 < nodes.p50 < 60
 
 
+def test_the_last_topic_of_the_file_has_the_longest_way():
+    names = ["zebra", "yak", "ape", "cow"]
+    text = SMALL.replace("count = 4", f"names = {names}").replace("pick = 2", "pick = 4")
+    worst = text.replace('"zipf"', '"worst-case"')
+    done = run('shape = "chain"\n' + worst)
+    assert {r.topic for r in done.records if r.kind is Kind.PUBLISHED} == {"cow"}
+    assert done.summary.latency_ms.p50 == 50.0
+    best = run('shape = "chain"\n' + worst.replace('popularity = "worst-case"', 'topics = ["zebra"]'))
+    assert best.summary.latency_ms.p50 == 20.0
+
+
+def test_each_group_has_its_figures():
+    text = SMALL.replace("rate = 20.0", "rate = 200.0") + "spread_ms = 60.0\n"
+    text += '[[subscribers]]\nname = "hasty"\ncount = 3\non_gap = "tag"\n'
+    text += '[[subscribers]]\nname = "clerk"\non_gap = "skip"\nbuffer = 5\n'
+    summary = run(text).summary
+    patient, hasty, clerk = summary.groups
+    assert [group.name for group in summary.groups] == ["s1 to s6", "hasty1 to hasty3", "clerk"]
+    assert (patient.tagged, patient.dropped, hasty.dropped, clerk.tagged) == (0, 0, 0, 0)
+    assert hasty.tagged > 0
+    assert clerk.dropped > 0
+    assert hasty.delivered == 3 * summary.published == 3 * (clerk.delivered + clerk.dropped)
+    assert hasty.latency_ms.p50 < patient.latency_ms.p50
+    for name in ("delivered", "tagged", "dropped", "lost", "held"):
+        assert sum(getattr(group, name) for group in summary.groups) == getattr(summary, name)
+
+
 def test_faults_do_harm_while_they_last():
     calm = SMALL + '[[faults]]\nat = 0.5\nuntil = 1.5\nkind = "latency"\nlatency_ms = 100\n'
     took: dict[bool, set[float]] = {False: set(), True: set()}

@@ -17,6 +17,7 @@ from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.model.errors import ConfigError, HistoryError, JournalError
 
 if TYPE_CHECKING:
+    from unisono.lab.scenarios.figures import GroupFigures
     from unisono.lab.scenarios.run import Run, Summary
     from unisono.lab.scenarios.scenario import Scenario
 
@@ -108,13 +109,27 @@ def _show(summary: Summary, out: Path | None) -> None:
     people.print(table)
     for problem in summary.problems:
         people.print(f"[bold red]{escape(problem)}[/]")
-    latency = summary.latency_ms
-    took = "nothing" if latency.p50 is None else f"p50 {latency.p50:.1f} ms, p99 {latency.p99:.1f} ms"
-    people.print(
-        f"{summary.published:,} published, {summary.delivered:,} delivered ({took}, simulated), "
-        f"{summary.tagged:,} tagged, {summary.dropped:,} dropped, {summary.lost:,} lost"
-    )
+    people.print(_figures(summary))
     people.print(
         f"seed {summary.seed}: {summary.simulated_seconds:.1f} simulated seconds, {summary.steps:,} steps "
-        f"in {summary.wall_seconds:.1f} s" + (f"; written to {escape(str(out))}" if out else "")
+        f"in {summary.wall_seconds:.1f} s, digest {summary.digest[:12]}"
+        + (f"; written to {escape(str(out))}" if out else "")
     )
+
+
+def _figures(summary: Summary) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(f"{summary.published:,} published")
+    for title in ("delivered", "tagged", "dropped", "lost", "p50 ms", "p99 ms"):
+        table.add_column(title, justify="right")
+    for group in summary.groups:
+        _add_row(table, group.name, group)
+    if len(summary.groups) > 1:
+        _add_row(table, "all", summary)
+    return table
+
+
+def _add_row(table: Table, name: str, told: GroupFigures | Summary) -> None:
+    counts = (f"{count:,}" for count in (told.delivered, told.tagged, told.dropped, told.lost))
+    times = (told.latency_ms.p50, told.latency_ms.p99)
+    table.add_row(name, *counts, *("" if time is None else f"{time:,.1f}" for time in times))

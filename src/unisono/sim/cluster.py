@@ -110,7 +110,7 @@ class Cluster:
 
 
 def plan_of(world: World) -> Plan:
-    """The plan of a world in which everybody subscribes before anything is published."""
+    """The plan of a world in which everybody subscribes before anything is published; its first topic is on top."""
     held = [frozenset(subscriber.topics) for subscriber in world.subscribers]
     conflicts = conflict_graph(held, world.topics, world.threshold)
-    return rank_line(conflicts) if world.plan == "line" else elimination_forest(conflicts)
+    return rank_line(conflicts, rank=world.topics) if world.plan == "line" else elimination_forest(conflicts)

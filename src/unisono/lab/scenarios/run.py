@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
-from math import ceil
 from time import perf_counter
 
 import msgspec
@@ -14,6 +12,7 @@ from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.history import Kind, Outcome, Record, judge
 from unisono.history.checkers import PROMISES
 from unisono.history.verdicts import unknown
+from unisono.lab.scenarios.figures import Figures, GroupFigures, Latency, digest_of
 from unisono.lab.scenarios.scenario import Scenario
 from unisono.lab.scenarios.worlds import make_world
 from unisono.sim.moving import simulation as moving
@@ -26,14 +25,6 @@ STEPS_MAX = 1_000_000_000  # the horizon ends a run that does not come to rest
 
 _FACTS = ("crashes", "pauses", "partitions", "takeovers", "epochs", "failed subscriptions", "leases run out")
 _ABOUT_ALL = (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED)
-
-
-class Latency(msgspec.Struct, frozen=True):
-    """From publication to delivery, in simulated milliseconds; none if nothing was delivered."""
-
-    p50: float | None
-    p99: float | None
-    max: float | None
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -53,6 +44,7 @@ class Summary(msgspec.Struct, frozen=True):
     lost: int  # declared lost
     held: int  # still held back at the end
     latency_ms: Latency
+    groups: tuple[GroupFigures, ...]  # the same figures for each [[subscribers]]
     verdicts: dict[str, str]
     explanations: dict[str, str]  # of every verdict but "held"
     problems: tuple[str, ...]  # what went wrong beside the promises: a world that does not come to rest
@@ -97,8 +89,9 @@ def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = No
         ended = _move(world, traces, tell)
     else:
         ended = _stand(world, traces, tell)
+    figures = Figures(ended.records)
+    everybody = figures.of_all()
     verdicts, explanations = _judge(scenario, ended.records)
-    counts = Counter(record.kind for record in ended.records)
     summary = Summary(
         scenario=scenario.name,
         seed=scenario.seed,
@@ -107,17 +100,18 @@ def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = No
         topics=len(scenario.topics),
         subscribers=scenario.subscribers,
         publishers=len(scenario.publishers),
-        published=counts[Kind.PUBLISHED],
-        delivered=counts[Kind.DELIVERED],
-        tagged=sum(r.kind is Kind.DELIVERED and not r.in_order for r in ended.records),
-        dropped=counts[Kind.DROPPED],
-        lost=counts[Kind.LOST],
-        held=counts[Kind.HELD],
-        latency_ms=_latency(ended.records),
+        published=len(figures.published),
+        delivered=everybody.delivered,
+        tagged=everybody.tagged,
+        dropped=everybody.dropped,
+        lost=everybody.lost,
+        held=everybody.held,
+        latency_ms=everybody.latency_ms,
+        groups=tuple(figures.of_group(group) for group in scenario.groups),
         verdicts=verdicts,
         explanations=explanations,
         problems=ended.problems,
-        digest=_digest(ended.records),
+        digest=digest_of(ended.records),
         trace_digest=sha256("\n".join(ended.lines).encode()).hexdigest() if traces else None,
         happened=ended.happened,
         steps=ended.steps,
@@ -187,26 +181,3 @@ def _names(scenario: Scenario, fits: Callable[[SubscriberSettings], bool]) -> se
 def _only(records: list[Record], subscribers: set[str]) -> list[Record]:
     """The history without the subscribers that are promised less; each life of a process counts."""
     return [r for r in records if r.kind in _ABOUT_ALL or r.process.partition(".")[0] in subscribers]
-
-
-# Figures.
-
-
-def _latency(records: Sequence[Record]) -> Latency:
-    published = {r.event: r.at for r in records if r.kind is Kind.PUBLISHED}
-    took = sorted(1000 * (r.at - published[r.event]) for r in records if r.kind is Kind.DELIVERED)
-    if not took:
-        return Latency(None, None, None)
-    return Latency(*(round(_quantile(took, share), 6) for share in (0.5, 0.99, 1.0)))
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that is not exceeded by this share of them."""
-    return ordered[ceil(share * len(ordered)) - 1]
-
-
-def _digest(records: Sequence[Record]) -> str:
-    found = sha256()
-    for record in records:
-        found.update(msgspec.msgpack.encode(record))
-    return found.hexdigest()

@@ -34,6 +34,12 @@ class Group(msgspec.Struct, frozen=True):
     joins_at: float = 0.0
     leaves_at: float | None = None
 
+    @property
+    def title(self) -> str:
+        """Who they are, for people."""
+        first, last = self.names[0], self.names[-1]
+        return first if first == last else f"{first} to {last}"
+
 
 class Traced(msgspec.Struct, frozen=True):
     """One event of a trace."""

@@ -86,6 +86,16 @@ def test_bench_core_reports_what_the_contract_asks_for():
     assert found["slow_consumer"]["waiting_max"] <= found["slow_consumer"]["queue"] + 4096
 
 
+def test_bench_sim_stands_beside_simpy():
+    done = unisono("bench", "sim", "--occurrences", "10000", "--repeats", "1", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode == 0) == (not found["missed"])
+    for figures in found["models"].values():
+        others = [figures[k] for k in figures if k.startswith("simpy")]
+        assert figures["ratio"] == pytest.approx(figures["unisono_occurrences_s"] / max(others), abs=0.01)
+    assert found["ratio"] == min(figures["ratio"] for figures in found["models"].values())
+
+
 def test_bad_usage_is_exit_code_2():
     assert unisono("lab", "fuzz", "--seeds", "0").returncode == 2
     assert unisono("demo", "--rate", "-1").returncode == 2

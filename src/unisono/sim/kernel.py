@@ -74,9 +74,15 @@ class Kernel(Generic[O]):
             at = self.now
         index = int((at if at < _FAR_S else _FAR_S) * self._buckets_s)
         if index <= self._index:
-            self._put(at, occurrence)
-        elif (bucket := self._buckets.get(index)) is not None:
-            bucket.append((at, occurrence))
+            bucket = self._bucket  # behind those of the same time
+            if bucket and at < bucket[-1][0]:
+                insort_right(bucket, (at, occurrence), key=_time_of)
+            else:
+                bucket.append((at, occurrence))
+            if len(bucket) > TRIM_MIN and 2 * length_hint(self._cursor) < len(bucket):
+                self._turn_to_rest()
+        elif (later := self._buckets.get(index)) is not None:
+            later.append((at, occurrence))
         else:
             self._buckets[index] = [(at, occurrence)]
             heappush(self._indices, index)
@@ -130,16 +136,6 @@ class Kernel(Generic[O]):
                 self.now = max(self.now, until)
                 return
             handler(self.advance())
-
-    def _put(self, at: float, occurrence: O) -> None:
-        """Into the bucket at hand, behind those of the same time."""
-        bucket = self._bucket
-        if not bucket or at >= bucket[-1][0]:
-            bucket.append((at, occurrence))
-        else:
-            insort_right(bucket, (at, occurrence), key=_time_of)
-        if len(bucket) > TRIM_MIN and 2 * length_hint(self._cursor) < len(bucket):
-            self._turn_to_rest()
 
     def _turn_to_next(self) -> bool:
         """Sort the next bucket and begin with it; say whether there was one."""

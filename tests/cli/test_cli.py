@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from unisono.history import judge
 from unisono.journal.reader import read_records
 

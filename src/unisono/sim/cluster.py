@@ -6,6 +6,9 @@ its fate and its clock; what they tell each other does not travel over the netwo
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+
 from unisono.engines.links import Links
 from unisono.engines.plan import Plan, conflict_graph, elimination_forest, rank_line
 from unisono.engines.topic_managers.addresses import manager_address
@@ -14,7 +17,10 @@ from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import Publication
-from unisono.sim.world import SubscriberSpec, World
+from unisono.sim.world import SubscriberSpec, World, process_of
+
+if TYPE_CHECKING:
+    from unisono.sim.routes import Routes
 
 NODE = "node"
 
@@ -92,8 +98,7 @@ class Cluster:
 
     def _start_chain(self) -> None:
         world = self.world
-        nodes = world.placement or tuple(f"node-{topic}" for topic in world.topics)
-        for topic, node in zip(world.topics, nodes, strict=True):
+        for topic, node in zip(world.topics, nodes_of(world), strict=True):
             manager = TopicManager(topic, self.plan, world.managers)
             self._host(manager_address(topic), node, Links(manager, world.links))
 
@@ -114,3 +119,30 @@ def plan_of(world: World) -> Plan:
     held = [frozenset(subscriber.topics) for subscriber in world.subscribers]
     conflicts = conflict_graph(held, world.topics, world.threshold)
     return rank_line(conflicts, rank=world.topics) if world.plan == "line" else elimination_forest(conflicts)
+
+
+def routes_of(world: World) -> Routes | None:
+    """The ways between the processes of a world, if it is laid on any ground."""
+    if world.ground is None:
+        return None
+    from unisono.sim.routes import make_routes  # needs numpy
+
+    subscribers = {spec.name: spec.topics for spec in world.subscribers}
+    publishers = dict.fromkeys(process_of(burst.publisher) for burst in world.bursts)
+    nodes = nodes_of(world)
+    topics = Counter(nodes)
+    return make_routes(
+        world.ground,
+        world.seed,
+        subscribers,
+        [name for name in publishers if name not in subscribers],
+        # Where a node has one topic, it is the root of that topic's tree.
+        {node: topic if topics[node] == 1 else node for topic, node in zip(world.topics, nodes, strict=True)},
+    )
+
+
+def nodes_of(world: World) -> tuple[str, ...]:
+    """The process of each topic's manager."""
+    if world.shape == "colocated":
+        return (NODE,) * len(world.topics)
+    return world.placement or tuple(f"node-{topic}" for topic in world.topics)

@@ -19,7 +19,7 @@ from unisono.engines.inputs import TICK, Input, Notified, Publish
 from unisono.engines.links import Arrived, LinkEffect, Transmit
 from unisono.history import Record
 from unisono.model.frames import Heartbeat, Notification, Packet, Run, Stamped
-from unisono.sim.cluster import Cluster, Host
+from unisono.sim.cluster import Cluster, Host, routes_of
 from unisono.sim.kernel import Kernel
 from unisono.sim.network import Network, Weather
 from unisono.sim.notation import show_effect, show_input
@@ -94,6 +94,7 @@ class Simulation:
         # Each kind of chance has a source of its own, so that changing one leaves the others as they were.
         self.packets = Network(world.packets, Random(f"{world.seed} packets"))
         self.notifications = Network(world.notifications, Random(f"{world.seed} notifications"))
+        self.routes = routes_of(world)
         self.replies = Random(f"{world.seed} replies")
         self.replies_left = world.replies_max
         self.specs = {spec.name: spec for spec in world.subscribers}
@@ -244,6 +245,8 @@ class Simulation:
         if self.cluster.hosts[to].process == host.process:
             self.kernel.schedule(now, arrival)  # within a process nothing is lost
             return
+        if self.routes is not None:
+            now += self.routes.packet_s(host.process, self.cluster.hosts[to].process)
         for time in self.packets.arrivals(host.address, to, now):
             self.kernel.schedule(time, arrival)
 
@@ -254,8 +257,13 @@ class Simulation:
         elif isinstance(notification, Run):
             for place in range(len(notification.publications)):
                 self.recorder.sequenced(host.process, notification.stamped(place), now)
-        for name in self.cluster.audience(announce.topics):
-            for time in self.notifications.arrivals("", name, now):
+        audience = self.cluster.audience(announce.topics)
+        if self.routes is None:
+            starts = [now] * len(audience)
+        else:
+            starts = [now + s for s in self.routes.notices_s(host.process, announce.topics, audience)]
+        for name, start in zip(audience, starts, strict=True):
+            for time in self.notifications.arrivals("", name, start):
                 self.kernel.schedule(time, Notice(name, notification))
 
     def _deliver(self, host: Host, event: Stamped, in_order: bool) -> None:

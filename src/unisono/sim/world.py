@@ -13,6 +13,7 @@ import msgspec
 
 from unisono.engines.links import LinkSettings
 from unisono.engines.topic_managers.settings import ManagerSettings, OnGap, SubscriberSettings
+from unisono.sim.ground import Ground
 from unisono.sim.network import Conditions, Weather
 
 PlanKind: TypeAlias = Literal["line", "forest"]
@@ -60,6 +61,7 @@ class World(msgspec.Struct, frozen=True):
     heals_at: float = WORKLOAD_S
     replies_max: int = 6
     weather: tuple[Weather, ...] = ()  # how networks change before the world heals
+    ground: Ground | None = None  # what networks are laid on; None: everybody is as far from everybody
 
     @property
     def order(self) -> str:

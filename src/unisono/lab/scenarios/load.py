@@ -8,11 +8,11 @@ from typing import cast
 from unisono.engines.topic_managers.settings import Mode, Stamps
 from unisono.lab.scenarios.crowd import FEED_KEYS, GROUP_KEYS, Names, Topics, read_feeds, read_groups
 from unisono.lab.scenarios.harm import FAULT_KEYS, read_faults
+from unisono.lab.scenarios.net import NETWORK_KEYS, NOTIFICATIONS_KEYS, read_conditions, read_ground
 from unisono.lab.scenarios.reading import Table, Text, read_text
 from unisono.lab.scenarios.scenario import Guarantee, Scenario, Shape
 from unisono.model.errors import TopicError
 from unisono.model.ids import check_topic
-from unisono.sim.network import Conditions
 from unisono.sim.world import PlanKind
 
 DURATION_S = 10.0
@@ -45,8 +45,6 @@ SCENARIO_KEYS = (
 )
 TOPICS_KEYS = ("count", "prefix", "names")
 NODES_KEYS = ("count",)
-NETWORK_KEYS = ("latency_ms", "spread_ms", "loss", "duplication", "overtaking", "notifications")
-NOTIFICATIONS_KEYS = ("latency_ms", "spread_ms", "loss", "duplication", "overtaking")
 KEYS = {
     "": SCENARIO_KEYS,
     "topics": TOPICS_KEYS,
@@ -73,12 +71,13 @@ def read_scenario(text: Text, file: Path) -> Scenario:
     names = Names(top)
     nodes = _nodes(top, shape, names)
     network = top.table("network", NETWORK_KEYS)
-    packets = _conditions(network, Conditions())
-    notifications = _conditions(network.table("notifications", NOTIFICATIONS_KEYS), packets)
+    packets, notifications = read_conditions(network)
     feeds, topics, duration = read_feeds(top, Topics(_topics(top)), names, shape, file.parent, DURATION_S)
     faults = read_faults(top, shape, duration, names, nodes)
     is_lossy = any(c.loss for c in (packets, notifications)) or any(fault.loss for fault in faults)
     groups = read_groups(top, topics, names, shape, repair=is_lossy or shape == "nodes", duration=duration)
+    processes = sum(len(group.names) for group in groups) + sum(len(feed.publishers) for feed in feeds)
+    sequencers = {"nodes": len(nodes), "chain": len(topics.names), "colocated": 1}[shape]
     for fault_table, fault in zip(top.tables("faults", FAULT_KEYS), faults, strict=True):
         if fault.kind == "shuffle" and all(feed.popularity.kind == "uniform" for feed in feeds):
             fault_table.fail("kind", 'is "shuffle", and no publications have a popularity to shuffle')
@@ -102,6 +101,7 @@ def read_scenario(text: Text, file: Path) -> Scenario:
         notifications=notifications,
         faults=faults,
         record=_record(top),
+        ground=read_ground(network, processes, sequencers),
     )
 
 
@@ -178,13 +178,3 @@ def _checked(table: Table, key: str, name: str, place: int | None = None) -> str
         return check_topic(name)
     except TopicError as error:
         table.fail(key, f"is no good: {error}", place=place)
-
-
-def _conditions(table: Table, otherwise: Conditions) -> Conditions:
-    return Conditions(
-        latency_s=table.number("latency_ms", 1000 * otherwise.latency_s, most=60_000) / 1000,
-        spread_s=table.number("spread_ms", 1000 * otherwise.spread_s, most=60_000) / 1000,
-        loss=table.number("loss", otherwise.loss, most=0.9),
-        duplication=table.number("duplication", otherwise.duplication, most=1.0),
-        overtaking=table.flag("overtaking", otherwise.overtaking),
-    )

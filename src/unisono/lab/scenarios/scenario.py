@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from unisono.engines.topic_managers.settings import Mode, Stamps, SubscriberSettings
+from unisono.sim.ground import Ground, slow_s
 from unisono.sim.network import Conditions
 from unisono.sim.world import PlanKind
 
@@ -106,6 +107,7 @@ class Scenario(msgspec.Struct, frozen=True):
     notifications: Conditions
     faults: tuple[Fault, ...] = ()
     record: tuple[str, ...] = ("journal",)
+    ground: Ground | None = None
 
     @property
     def subscribers(self) -> int:
@@ -132,4 +134,5 @@ class Scenario(msgspec.Struct, frozen=True):
         """The longest that anything takes that is not lost, one fault at a time."""
         calm = (self.packets, self.notifications)
         found = [*calm, *(fault.changes(network) for fault in self.faults for network in calm)]
-        return max(conditions.latency_s_max for conditions in found)
+        ground_s = 0.0 if self.ground is None else slow_s(self.ground)
+        return ground_s + max(conditions.latency_s_max for conditions in found)

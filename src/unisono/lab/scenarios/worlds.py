@@ -134,6 +134,7 @@ def _still_world(scenario: Scenario, drawn: _Drawn) -> World:
         heals_at=scenario.heals_at,
         replies_max=REPLIES_MAX,
         weather=_weather(scenario),
+        ground=scenario.ground,
     )
 
 
@@ -169,6 +170,7 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
         heals_at=scenario.heals_at,
         replies_max=REPLIES_MAX,
         weather=_weather(scenario),
+        ground=scenario.ground,
     )
 
 

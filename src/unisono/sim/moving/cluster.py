@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 from unisono.engines.takeover.control import Control, Intent, first_control, next_plan
 from unisono.engines.topic_managers.member import Member
@@ -12,7 +13,10 @@ from unisono.engines.topic_managers.recalling import Start
 from unisono.model.frames import Entries, Publication, Stamped
 from unisono.model.ids import is_pattern, matches
 from unisono.sim.moving.processes import Host, Makers, Process, draw_clock
-from unisono.sim.moving.world import MovingWorld, Partition
+from unisono.sim.moving.world import MovingWorld, Partition, Want
+
+if TYPE_CHECKING:
+    from unisono.sim.routes import Routes
 
 WALL_S = 1000.0  # the time of day when a world begins
 
@@ -152,3 +156,17 @@ class Cluster:
         links = self.makers.links(engine, self.world.links, life=process.life)
         host = self.hosts[address] = process.hosts[address] = Host(address, process, links)
         return host
+
+
+def routes_of(world: MovingWorld) -> Routes | None:
+    """The ways between the processes of a world, if it is laid on any ground; trees have who ever asks for a topic."""
+    if world.ground is None:
+        return None
+    from unisono.sim.routes import make_routes  # needs numpy
+
+    wanted: dict[str, dict[str, None]] = {spec.name: {} for spec in world.members}
+    for step in world.script:
+        if isinstance(step, Want):
+            wanted[step.member] |= dict.fromkeys(step.add)
+    held = {name: list(topics) for name, topics in wanted.items()}
+    return make_routes(world.ground, world.seed, held, world.publishers, {node: node for node in world.nodes})

@@ -13,7 +13,7 @@ from unisono.model.errors import GapError, LeaseError, QuotaError, UnisonoError
 from unisono.model.frames import Entries, Notification, Packet, Sequenced, Stamped
 from unisono.model.lanes import BundleRecord
 from unisono.sim.kernel import Kernel
-from unisono.sim.moving.cluster import Cluster
+from unisono.sim.moving.cluster import Cluster, routes_of
 from unisono.sim.moving.occurrences import (
     Answered,
     Arrival,
@@ -52,6 +52,7 @@ class Stage:
         # Each kind of chance has a source of its own, so that changing one leaves the others as they were.
         self.packets = Network(world.packets, Random(f"{world.seed} packets"))
         self.notifications = Network(world.notifications, Random(f"{world.seed} notifications"))
+        self.routes = routes_of(world)
         self.route = StorageRoute(world.storage, Random(f"{world.seed} storage"))
         self.replies = Random(f"{world.seed} replies")
         self.random = Random(f"{world.seed} rest")
@@ -152,6 +153,8 @@ class Stage:
         if target.process is process:
             self.kernel.schedule(now, arrival)  # within a process nothing is lost
         elif not self.cluster.is_cut(process.name, target.process.name, now):
+            if self.routes is not None:
+                now += self.routes.packet_s(process.name, target.process.name)
             for time in self.packets.arrivals(host.address, to, now):
                 self.kernel.schedule(time, arrival)
 
@@ -159,10 +162,14 @@ class Stage:
         now = self.kernel.now
         if self.cluster.is_cut(process.name, SERVICE, now):
             return
-        for address in self.cluster.audience(topics):
-            member = self.cluster.hosts[address].process
-            if not self.cluster.is_cut(member.name, SERVICE, now):
-                for time in self.notifications.arrivals("", address, now):
+        audience = self.cluster.audience(topics)
+        members = [self.cluster.hosts[address].process.name for address in audience]
+        starts = [now] * len(audience)
+        if self.routes is not None:
+            starts = [now + s for s in self.routes.notices_s(process.name, topics, members)]
+        for address, member, start in zip(audience, members, starts, strict=True):
+            if not self.cluster.is_cut(member, SERVICE, now):
+                for time in self.notifications.arrivals("", address, start):
                     self.kernel.schedule(time, Notice(_life(process), address, notification))
 
     def _deliver(self, host: Host, event: Stamped, in_order: bool) -> None:

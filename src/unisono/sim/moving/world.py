@@ -15,6 +15,7 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.model.ids import is_pattern
+from unisono.sim.ground import Ground
 from unisono.sim.network import Conditions, Weather
 
 STORE, SERVICE = "store", "service"  # places that a partition may cut off: durable storage, notifications
@@ -257,6 +258,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
     late: tuple[str, ...] = ()  # nodes that are not there from the start
     retained: bool = False  # whether the history is kept
     weather: tuple[Weather, ...] = ()  # how networks change before the world heals
+    ground: Ground | None = None  # what networks are laid on; None: everybody is as far from everybody
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,8 +45,9 @@ def run(
         wanted = msgspec.structs.replace(wanted, seed=seed)
     if out is not None:
         _check_folder(out)
-    with progress("simulating") as bar:
-        done = run_scenario(wanted, _teller(wanted, bar))
+    end = wanted.heals_at
+    with _telling("simulating", "seconds") as tell:
+        done = run_scenario(wanted, lambda now: tell(min(int(now), int(end)), int(end)))
     if out is not None:
         _write(out, scenario, wanted, done)
     if json:
@@ -55,18 +57,20 @@ def run(
     finish(held=done.summary.is_good)
 
 
-def _teller(scenario: Scenario, bar: Callable[[int, int], None]) -> Callable[[float], None]:
-    """Moves the bar; where there is no terminal to draw it, says now and then how far the run is."""
-    end, told = scenario.heals_at, time.monotonic()
+@contextmanager
+def _telling(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar; where there is no terminal to draw it, a line now and then."""
+    told = time.monotonic()
 
-    def tell(now: float) -> None:
+    def tell(done: int, of: int) -> None:
         nonlocal told
-        bar(min(int(now), int(end)), int(end))
+        bar(done, of)
         if not people.is_terminal and time.monotonic() - told > _TELL_S:
             told = time.monotonic()
-            people.print(f"simulating: {now:.1f} of {end:g} seconds")
+            people.print(f"{title}: {done:,} of {of:,} {unit}")
 
-    return tell
+    with progress(title) as bar:
+        yield tell
 
 
 def _check_folder(out: Path) -> None:
@@ -83,13 +87,13 @@ def _write(out: Path, file: Path, scenario: Scenario, done: Run) -> None:
     from unisono.journal import write_records
 
     try:
-        with people.status("writing"):
-            if "journal" in scenario.record:
-                write_records(out / "journal", done.records)
-            if "history" in scenario.record:
-                write_history(out / "history.jsonl", done.records)
-            if "trace" in scenario.record:
-                (out / "trace.txt").write_text("\n".join([*done.lines, ""]))
+        if "journal" in scenario.record:
+            with _telling("writing journals", "processes") as tell:
+                write_records(out / "journal", done.records, tell=tell)
+        if "history" in scenario.record:
+            write_history(out / "history.jsonl", done.records)
+        if "trace" in scenario.record:
+            (out / "trace.txt").write_text("\n".join([*done.lines, ""]))
         shutil.copyfile(file, out / "scenario.toml")
         # Without the time it took, so that the same file and seed leave the same bytes.
         told = msgspec.structs.asdict(done.summary)

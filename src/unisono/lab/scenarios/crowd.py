@@ -41,7 +41,8 @@ FEED_KEYS = (
 POPULARITY_KEYS = ("kind", "shape")
 POPULARITIES = {"uniform": 0.0, "power-law": 0.901, "zipf": 1.0, "worst-case": 0.0}  # and the usual shape
 PROCESSES_MAX = 100_000
-SUBSCRIPTIONS_MAX = 2_000_000  # subscribers times the topics they hold or choose from, in one group
+SUBSCRIPTIONS_MAX = 2_000_000  # subscribers times the topics they hold, in one group
+CHOICES_MAX = 100_000_000  # the same with topics they choose from
 EVENTS_MAX = 1_000_000
 WARM_UP_S = 1.0  # with nodes subscribers join first
 
@@ -141,8 +142,9 @@ def _group(
     if pick > len(held):
         table.fail("pick", f"is {pick}, and there are {len(held)} topics to pick from")
     count = table.whole("count", 1, least=1, most=PROCESSES_MAX)
-    if count * len(held) > SUBSCRIPTIONS_MAX:
-        table.fail("count", f"times {len(held):,} topics is over the limit of {SUBSCRIPTIONS_MAX:,}")
+    for topics_each, most in ((pick or len(held), SUBSCRIPTIONS_MAX), (len(held), CHOICES_MAX)):
+        if count * topics_each > most:
+            table.fail("count", f"times {topics_each:,} topics is over the limit of {most:,}")
     popularity = _popularity(table)
     if "popularity" in table and not pick:
         table.fail("popularity", "says how topics are picked: give 'pick' as well")

@@ -18,7 +18,7 @@ from unisono.engines.topic_managers.manager import TopicManager
 from unisono.history import Kind
 from unisono.history.files import read_history
 from unisono.journal import read_records
-from unisono.lab.scenarios.load import KEYS, read_scenario
+from unisono.lab.scenarios.load import KEYS, load_scenario, read_scenario
 from unisono.lab.scenarios.reading import Text
 from unisono.lab.scenarios.run import Run, run_scenario
 from unisono.lab.scenarios.worlds import make_world
@@ -512,6 +512,30 @@ def test_worlds_on_other_networks_hold(shape, network):
     assert one.digest == two.digest
     assert one.verdicts["nothing_lost"] == "held"
     assert one.latency_ms.p50 > 20
+
+
+def test_keys_in_the_wrong_table_are_told_where_they_belong(tmp_path):
+    for text, expected in (
+        (
+            SMALL + "guarantee = 'total'\n",
+            "line 18: 'network.guarantee' is not a key of [network]; it belongs at the top",
+        ),
+        ("rate = 3\n" + SMALL, "line 1: 'rate' is not a key of a scenario; it belongs in [publications]"),
+        (
+            SMALL + "[publishers]\ncount = 3\n",
+            "'publishers' is not a key of a scenario; it belongs in [publications]",
+        ),
+        (SMALL + "latencyms = 3\n", "is not a key of [network]; did you mean 'latency_ms'?"),
+    ):
+        (tmp_path / "w.toml").write_text(text)
+        with pytest.raises(ConfigError) as error:
+            load_scenario(tmp_path / "w.toml")
+        assert expected in str(error.value)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    (tmp_path / "w.toml").write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
+    assert load_scenario(tmp_path / "w.toml").seed == 5
 
 
 def test_the_line_is_right_with_other_line_endings():

@@ -55,11 +55,12 @@ KEYS = {
     "network.notifications": NOTIFICATIONS_KEYS,
     "faults": FAULT_KEYS,
 }
+HOMES = {key: title for title, keys in reversed(KEYS.items()) for key in keys}
 
 
 def load_scenario(file: Path) -> Scenario:
     """The scenario in a file."""
-    return read_scenario(read_text(file), file)
+    return read_scenario(read_text(file, HOMES), file)
 
 
 def read_scenario(text: Text, file: Path) -> Scenario:

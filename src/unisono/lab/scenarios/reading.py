@@ -21,8 +21,9 @@ _SHOWN_MAX = 60
 class Text:
     """A scenario file: its data, and where each key stands."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, homes: Mapping[str, str] | None = None) -> None:
         self.name = name
+        self.homes = homes or {}  # key -> the table it belongs to, for who looks for it elsewhere
         try:
             self.data = tomllib.loads(text)
             self._lines = key_lines(text.replace("\r\n", "\n"))
@@ -38,14 +39,14 @@ class Text:
         return self._lines.get(path, 1)
 
 
-def read_text(file: File) -> Text:
+def read_text(file: File, homes: Mapping[str, str] | None = None) -> Text:
     """The text of a file; ConfigError where there is none, or one that is no text."""
     try:
         if file.is_dir():
             raise ConfigError(f"{file} is a folder; name a scenario file in it")
         if file.stat().st_size > BYTES_MAX:
             raise ConfigError(f"{file} is over the limit of {BYTES_MAX:,} bytes for a scenario")
-        text = file.read_bytes().decode()
+        text = file.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise ConfigError(f"{file} is not a text file: byte {error.start} is not UTF-8") from None
@@ -53,7 +54,7 @@ def read_text(file: File) -> Text:
         raise ConfigError(f"{one_line(str(file))} cannot be read: {why}") from None
     if not text.strip():
         raise ConfigError(f"{file} is empty; docs/lab.md shows what a scenario says")
-    return Text(str(file), text)
+    return Text(str(file), text, homes)
 
 
 class Table:
@@ -65,7 +66,7 @@ class Table:
         self.data = data
         for key in data:
             if key not in keys:
-                self.fail(key, _unknown(key, keys, self.title))
+                self.fail(key, self._unknown(key, keys))
 
     def __contains__(self, key: str) -> bool:
         return key in self.data
@@ -162,6 +163,15 @@ class Table:
             self.fail(key, f"is made of tables, not {shown(value)}: write [[{key}]] on a line of its own")
         return [Table(self.text, (*self.path, key, i), table, keys) for i, table in enumerate(value)]
 
+    def _unknown(self, key: str, keys: Sequence[str]) -> str:
+        home = self.text.homes.get(key)
+        if home is not None and (not home or not self.title):
+            place = f"in [{home}]" if home else "at the top of the file, before the first [table]"
+            hint = f"; it belongs {place}"
+        else:
+            hint = _hint(key, keys) or f"; the keys are {', '.join(keys)}"
+        return f"is not a key of {f'[{self.title}]' if self.title else 'a scenario'}{hint}"
+
     def _bound(self, key: str, value: float, least: float, most: float) -> None:
         if value < least:
             self.fail(key, f"is at least {least:,.12g}, not {shown(value)}")
@@ -190,11 +200,6 @@ def shown(value: object) -> str:
 def one_line(text: str) -> str:
     """The text without anything that a terminal would break or obey."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def _unknown(key: str, keys: Sequence[str], title: str) -> str:
-    where = f"of [{title}]" if title else "of a scenario"
-    return f"is not a key {where}" + (_hint(key, keys) or f"; the keys are {', '.join(keys)}")
 
 
 def _hint(value: object, words: Iterable[str]) -> str:

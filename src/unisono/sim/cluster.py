@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from unisono.engines.links import Links
-from unisono.engines.plan import Plan, conflict_graph, elimination_forest, rank_line
+from unisono.engines.plan import Plan, Registration, conflict_graph, elimination_forest, rank_line
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.colocated import ColocatedManagers
 from unisono.engines.topic_managers.manager import TopicManager
@@ -116,8 +116,9 @@ class Cluster:
 
 def plan_of(world: World) -> Plan:
     """The plan of a world in which everybody subscribes before anything is published; its first topic is on top."""
-    held = [frozenset(subscriber.topics) for subscriber in world.subscribers]
-    conflicts = conflict_graph(held, world.topics, world.threshold)
+    held = Counter(frozenset(subscriber.topics) for subscriber in world.subscribers)
+    alike = [Registration(topics, subscribers) for topics, subscribers in held.items()]
+    conflicts = conflict_graph(alike, world.topics, world.threshold)
     return rank_line(conflicts, rank=world.topics) if world.plan == "line" else elimination_forest(conflicts)
 
 

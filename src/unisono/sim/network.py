@@ -7,6 +7,7 @@ route on which nothing overtakes can keep its promise.
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 import msgspec
@@ -54,7 +55,9 @@ class Network:
     def arrivals(self, source: str, to: str, now: float) -> list[float]:
         """When copies of something sent now arrive: none if it is lost, two if it is doubled."""
         c, random = self.conditions, self.random.random
-        if c.loss and random() < c.loss:
+        if now == inf or (
+            c.loss and random() < c.loss
+        ):  # what is sent at the end of time was lost on its way
             return []
         times = [now + c.latency_s + c.spread_s * random()]
         if c.duplication and random() < c.duplication:

@@ -9,7 +9,6 @@ each subscriber by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from random import Random
 from typing import Protocol
 
@@ -17,19 +16,23 @@ import numpy as np
 
 from unisono.sim.ground import Ground
 from unisono.sim.links import WAN, Channel, Links, Mixture
+from unisono.sim.ring_routes import RingRoutes
 from unisono.sim.topologies.pastry import Ring, key_of
 from unisono.sim.topologies.scribe import Tree, tree
 from unisono.sim.topologies.transit_stub import clustered_hosts, transit_stub
 
 
 class Routes(Protocol):
-    """What messages take between processes, in seconds."""
+    """What messages take between processes, in seconds; infinity, if a link on the way loses them."""
 
     def packet_s(self, source: str, to: str) -> float:
         """One packet from a process to another."""
 
     def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
         """A notification about topics, from a process to each of these subscribers."""
+
+    def heal(self) -> None:
+        """Lose nothing from now on."""
 
 
 def make_routes(
@@ -42,7 +45,7 @@ def make_routes(
     """The ways of a world: `subscribers` says who holds what, `sequencers` what each is found by on a ring."""
     processes = [*subscribers, *publishers, *sequencers]
     if ground.topology == "pastry":
-        return _PastryRoutes(ground, seed, subscribers, publishers, sequencers)
+        return _ring_routes(ground, seed, subscribers, publishers, sequencers)
     if ground.topology == "transit-stub":
         return _RouterRoutes(seed, processes, ground.clusters)
     return _FlatRoutes(seed, processes, ground.hop_s)
@@ -64,6 +67,9 @@ class _FlatRoutes:
         self.generator = np.random.default_rng([seed, 0xF1A7])
         self.place = {process: i for i, process in enumerate(processes)}
 
+    def heal(self) -> None:
+        """These links lose nothing."""
+
     def packet_s(self, source: str, to: str) -> float:
         """Over the one link."""
         return self.links.sample(self.place[source], self.place[to], self.random)
@@ -77,71 +83,29 @@ class _FlatRoutes:
         return times
 
 
-class _PastryRoutes:
+def _ring_routes(
+    ground: Ground,
+    seed: int,
+    subscribers: Mapping[str, Sequence[str]],
+    publishers: Sequence[str],
+    sequencers: Mapping[str, str],
+) -> RingRoutes:
     """A ring whose nodes are the processes of the world, and others."""
-
-    def __init__(
-        self,
-        ground: Ground,
-        seed: int,
-        subscribers: Mapping[str, Sequence[str]],
-        publishers: Sequence[str],
-        sequencers: Mapping[str, str],
-    ) -> None:
-        self.links = _links(seed, ground.hop_s)
-        self.ring = Ring(ground.peers, seed, links=self.links)
-        self.random = Random(f"{seed} ring routes")
-        self.generator = np.random.default_rng([seed, 0x9A])
-        places = np.random.default_rng([seed, 0x9B]).permutation(ground.peers).tolist()
-        spoken = [*subscribers, *publishers]
-        self.place = {name: places[i % len(places)] for i, name in enumerate(spoken)}
-        keys = np.array([key_of(key) for key in sequencers.values()], np.uint64)
-        self.place |= zip(sequencers, self.ring.roots(keys).tolist(), strict=True)
-        self.holders: dict[str, list[int]] = {}
-        for name, topics in subscribers.items():
-            for topic in topics:
-                self.holders.setdefault(topic, []).append(self.place[name])
-        self._trees: dict[str, Tree] = {}
-        self._routes: dict[tuple[int, int], list[int]] = {}
-
-    def packet_s(self, source: str, to: str) -> float:
-        """Hop by hop."""
-        return self._routed_s(self.place[source], self.place[to])
-
-    def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
-        """To the root of the topic, and down its tree; of several topics, down the first that has the subscriber."""
-        here, found = self.place[source], [float("inf")] * len(to)
+    links = _links(seed, ground.hop_s)
+    ring = Ring(ground.peers, seed, links=links)
+    places = np.random.default_rng([seed, 0x9B]).permutation(ground.peers).tolist()
+    place = {name: places[i % len(places)] for i, name in enumerate([*subscribers, *publishers])}
+    keys = np.array([key_of(key) for key in sequencers.values()], np.uint64)
+    place |= zip(sequencers, ring.roots(keys).tolist(), strict=True)
+    holders: dict[str, list[int]] = {}
+    for name, topics in subscribers.items():
         for topic in topics:
-            grown = self._tree(topic)
-            start = self._routed_s(here, grown.root)
-            down = grown.sums(self._edges_s(grown))
-            for i, name in enumerate(to):
-                place = self.place[name]
-                if found[i] == float("inf") and grown.depth[place] >= 0:
-                    found[i] = start + float(down[place])
-        return [
-            self._routed_s(here, self.place[name]) if seconds == float("inf") else seconds
-            for name, seconds in zip(to, found, strict=True)
-        ]
+            holders.setdefault(topic, []).append(place[name])
 
-    def _tree(self, topic: str) -> Tree:
-        if topic not in self._trees:
-            self._trees[topic] = tree(self.ring, topic, np.array(self.holders.get(topic, []), np.int64))
-        return self._trees[topic]
+    def tree_of(topic: str) -> Tree:
+        return tree(ring, topic, np.array(holders.get(topic, []), np.int64))
 
-    def _edges_s(self, grown: Tree) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        times = np.zeros(self.ring.nodes)
-        below = grown.nodes[1:]
-        times[below] = self.links.sample_many(grown.parent[below], below, self.generator)
-        return times
-
-    def _routed_s(self, here: int, there: int) -> float:
-        if here == there:
-            return 0.0
-        if (here, there) not in self._routes:
-            self._routes[here, there] = self.ring.route_to(here, there)
-        path = self._routes[here, there]
-        return sum(self.links.sample(a, b, self.random) for a, b in pairwise(path))
+    return RingRoutes(ring, links, place, tree_of, seed)
 
 
 class _RouterRoutes:
@@ -153,6 +117,9 @@ class _RouterRoutes:
         order = np.random.default_rng([seed, 0xC2]).permutation(len(processes)).tolist()
         self.router = {processes[i]: router for i, router in zip(order, routers, strict=True)}
         self._searched: set[int] = set()
+
+    def heal(self) -> None:
+        """Routers lose nothing."""
 
     def packet_s(self, source: str, to: str) -> float:
         """The least delay."""

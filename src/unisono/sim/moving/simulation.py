@@ -258,6 +258,8 @@ class Simulation(Stage):
         self.healed = self.route.healed = True
         self.packets.heal()
         self.notifications.heal()
+        if self.routes is not None:
+            self.routes.heal()
         self.recorder.healed(self.kernel.now)
         self._trace("world", "heals")
         self.kernel.schedule(self.kernel.now, Check())

@@ -1,0 +1,115 @@
+"""Ways over a Pastry ring: packets hop by hop, notifications to the root of their topic and down its SCRIBE tree.
+
+Every link draws a latency for every message, and may lose it. What goes down a tree passes each link once:
+subscribers behind one forwarder wait for the same link, and miss what it has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import inf
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unisono.sim.links import Links
+from unisono.sim.topologies.pastry import Ring
+from unisono.sim.topologies.scribe import Tree
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class _Branches(NamedTuple):
+    """A tree, ready to be gone down again and again."""
+
+    tree: Tree
+    children: Ints  # every node but the root
+    is_slow: Bools  # the links to them
+
+
+class RingRoutes:
+    """A ring, the node of each process, and a tree for each topic."""
+
+    def __init__(
+        self,
+        ring: Ring,
+        links: Links,
+        place: Mapping[str, int],
+        tree_of: Callable[[str], Tree],
+        seed: int,
+        *,
+        direct: bool = False,
+        size_bytes: float = 0.0,
+    ) -> None:
+        """`direct`: senders know addresses, and use one link. `size_bytes`: of each message, where lines are narrow."""
+        self.ring = ring
+        self.links = links
+        self.place = place
+        self.tree_of = tree_of
+        self.direct = direct
+        self.size_bytes = size_bytes
+        self.loss = links.loss
+        self.random = Random(f"{seed} ring routes")
+        self.generator = np.random.default_rng([seed, 0x9A])
+        self._paths: dict[tuple[int, int], list[int]] = {}
+        self._branches: dict[str, _Branches] = {}
+
+    def heal(self) -> None:
+        """Lose nothing from now on."""
+        self.loss = 0.0
+
+    def packet_s(self, source: str, to: str) -> float:
+        """Hop by hop."""
+        return self._travel_s(self.place[source], self.place[to])
+
+    def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
+        """To the root of the topic, and down its tree; of several topics, down the first that has the subscriber."""
+        here, there = self.place[source], [self.place[name] for name in to]
+        found = self._down_s(here, topics[0])[there]
+        for topic in topics[1:]:
+            found = np.where(np.isnan(found), self._down_s(here, topic)[there], found)
+        times: list[float] = found.tolist()
+        if np.isnan(found).any():  # whoever joined and is in none of the trees is told by itself
+            return [s if s == s else self._travel_s(here, node) for s, node in zip(times, there, strict=True)]
+        return times
+
+    def _down_s(self, here: int, topic: str) -> Floats:
+        """When each node hears it: not a number outside of the tree, infinity where a link has lost it."""
+        tree, children, is_slow = self._branch(topic)
+        values = np.full(self.ring.nodes, np.nan)
+        values[tree.root] = self._travel_s(here, tree.root)
+        links = self.links.mixture.sample_on(is_slow, self.generator)
+        if self.links.bandwidth:
+            links += self.links.bandwidth.transmission_s(self.size_bytes)
+        if self.loss:
+            links[self.generator.random(len(children)) < self.loss] = inf
+        values[children] = links
+        for level in tree.levels[1:]:
+            values[level] += values[tree.parent[level]]
+        return values
+
+    def _branch(self, topic: str) -> _Branches:
+        found = self._branches.get(topic)
+        if found is None:
+            tree = self.tree_of(topic)
+            children = tree.nodes[1:]
+            is_slow = self.links.is_slow_many(children, tree.parent[children])
+            found = self._branches[topic] = _Branches(tree, children, is_slow)
+        return found
+
+    def _travel_s(self, here: int, there: int) -> float:
+        if here == there:
+            return 0.0
+        path = self._paths.get((here, there))
+        if path is None:
+            path = [here, there] if self.direct else self.ring.route_to(here, there)
+            self._paths[here, there] = path
+        if self.loss and self.random.random() >= (1 - self.loss) ** (len(path) - 1):
+            return inf
+        sample, random, size = self.links.sample, self.random, self.size_bytes
+        return sum([sample(a, b, random, size) for a, b in pairwise(path)])

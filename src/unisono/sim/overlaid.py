@@ -20,6 +20,7 @@ from unisono.sim.world import Burst, PlanKind, SubscriberSpec, World, voice_of
 # Round trips over a ring take seconds now and then: whoever is more impatient sends everything twice.
 PATIENT = LinkSettings(retry_s=5.0, retry_s_max=20.0)
 NOTHING_MORE = Conditions(latency_s=0.0)
+HOST = "host"  # the process of all managers, where there is one
 FORWARD = ManagerSettings()
 PAPER = ManagerSettings(mode="return", stamps="upward")  # 000
 TAGGING = SubscriberSettings(on_gap="tag")
@@ -31,6 +32,7 @@ class Overlaid(NamedTuple):
     world: World
     overlay: Overlay
     places: Mapping[str, int]
+    keys: Mapping[str, int]  # of managers, who are found by those of their topics
 
     def routes(self, *, direct: bool = False, size_bytes: float = 0.0) -> RingRoutes:
         """The ways to run it on, each time from the beginning of its seed."""
@@ -41,6 +43,7 @@ class Overlaid(NamedTuple):
             self.places,
             lambda topic: self.overlay.tree(number[topic]),
             self.world.seed,
+            keys=self.keys,
             direct=direct,
             size_bytes=size_bytes,
         )
@@ -71,23 +74,27 @@ def overlaid(
         Burst(event.at, voice_of(node_name(event.publisher)), (topics[event.topic],))
         for event in events.events()
     ]
-    roots = overlay.roots.tolist() if host is None else [host] * len(topics)
+    nodes = [host if host is not None else root for root in overlay.roots.tolist()]
+    placement = topics if host is None else (HOST,) * len(topics)
     world = World(
         seed=seed,
         topics=topics,
         subscribers=tuple(specs),
         bursts=tuple(bursts),
         plan=plan,
-        placement=tuple(node_name(root) for root in roots),
+        placement=placement,
         managers=managers,
         links=PATIENT,
         packets=NOTHING_MORE,
         notifications=NOTHING_MORE,
         heals_at=float(events.at[-1]) if len(events.at) else 0.0,
     )
-    return Overlaid(world, overlay, {node_name(node): node for node in range(overlay.nodes)})
+    places = {node_name(node): node for node in range(overlay.nodes)}
+    places |= zip(placement, nodes, strict=True)
+    keys = dict(zip(topics, overlay.keys.tolist(), strict=True)) if host is None else {}
+    return Overlaid(world, overlay, places, keys)
 
 
 def node_name(node: int) -> str:
-    """The process on a node."""
+    """The process of who subscribes and publishes on a node; managers are processes of their own."""
     return f"n{node:05d}"

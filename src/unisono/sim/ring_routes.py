@@ -43,13 +43,18 @@ class RingRoutes:
         tree_of: Callable[[str], Tree],
         seed: int,
         *,
+        keys: Mapping[str, int] | None = None,
         direct: bool = False,
         size_bytes: float = 0.0,
     ) -> None:
-        """`direct`: senders know addresses, and use one link. `size_bytes`: of each message, where lines are narrow."""
+        """`keys`: of processes that are found by a key, not by the id of their node, as the managers of topics are.
+
+        `direct`: senders know addresses, and use one link. `size_bytes`: of each message, where lines are narrow.
+        """
         self.ring = ring
         self.links = links
         self.place = place
+        self.keys = {name: int(ring.ids[node]) for name, node in place.items()} | dict(keys or {})
         self.tree_of = tree_of
         self.direct = direct
         self.size_bytes = size_bytes
@@ -65,7 +70,7 @@ class RingRoutes:
 
     def packet_s(self, source: str, to: str) -> float:
         """Hop by hop."""
-        return self._travel_s(self.place[source], self.place[to])
+        return self._travel_s(self.place[source], self.place[to], self.keys[to])
 
     def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
         """To the root of the topic, and down its tree; of several topics, down the first that has the subscriber."""
@@ -75,14 +80,15 @@ class RingRoutes:
             found = np.where(np.isnan(found), self._down_s(here, topic)[there], found)
         times: list[float] = found.tolist()
         if np.isnan(found).any():  # whoever joined and is in none of the trees is told by itself
-            return [s if s == s else self._travel_s(here, node) for s, node in zip(times, there, strict=True)]
+            ways = zip(times, there, to, strict=True)
+            return [s if s == s else self._travel_s(here, node, self.keys[name]) for s, node, name in ways]
         return times
 
     def _down_s(self, here: int, topic: str) -> Floats:
         """When each node hears it: not a number outside of the tree, infinity where a link has lost it."""
         tree, children, is_slow = self._branch(topic)
         values = np.full(self.ring.nodes, np.nan)
-        values[tree.root] = self._travel_s(here, tree.root)
+        values[tree.root] = self._travel_s(here, tree.root, tree.key)
         links = self.links.mixture.sample_on(is_slow, self.generator)
         if self.links.bandwidth:
             links += self.links.bandwidth.transmission_s(self.size_bytes)
@@ -102,13 +108,13 @@ class RingRoutes:
             found = self._branches[topic] = _Branches(tree, children, is_slow)
         return found
 
-    def _travel_s(self, here: int, there: int) -> float:
+    def _travel_s(self, here: int, there: int, key: int) -> float:
         if here == there:
             return 0.0
-        path = self._paths.get((here, there))
+        path = self._paths.get((here, key))
         if path is None:
-            path = [here, there] if self.direct else self.ring.route_to(here, there)
-            self._paths[here, there] = path
+            path = [here, there] if self.direct else self.ring.route(here, key)
+            self._paths[here, key] = path
         if self.loss and self.random.random() >= (1 - self.loss) ** (len(path) - 1):
             return inf
         sample, random, size = self.links.sample, self.random, self.size_bytes

@@ -95,8 +95,8 @@ def _ring_routes(
     ring = Ring(ground.peers, seed, links=links)
     places = np.random.default_rng([seed, 0x9B]).permutation(ground.peers).tolist()
     place = {name: places[i % len(places)] for i, name in enumerate([*subscribers, *publishers])}
-    keys = np.array([key_of(key) for key in sequencers.values()], np.uint64)
-    place |= zip(sequencers, ring.roots(keys).tolist(), strict=True)
+    keys = {sequencer: key_of(key) for sequencer, key in sequencers.items()}
+    place |= zip(keys, ring.roots(np.array(list(keys.values()), np.uint64)).tolist(), strict=True)
     holders: dict[str, list[int]] = {}
     for name, topics in subscribers.items():
         for topic in topics:
@@ -105,7 +105,7 @@ def _ring_routes(
     def tree_of(topic: str) -> Tree:
         return tree(ring, topic, np.array(holders.get(topic, []), np.int64))
 
-    return RingRoutes(ring, links, place, tree_of, seed)
+    return RingRoutes(ring, links, place, tree_of, seed, keys=keys)
 
 
 class _RouterRoutes:

@@ -21,7 +21,8 @@ Bools = NDArray[np.bool_]
 class Tree:
     """One topic's tree, in arrays over all nodes: -1 in `parent` at the root, -1 in `depth` outside of the tree."""
 
-    def __init__(self, root: int, parent: Ints, subscribed: Bools) -> None:
+    def __init__(self, key: int, root: int, parent: Ints, subscribed: Bools) -> None:
+        self.key = key  # what is for the root is routed by it
         self.root = root
         self.subscribed = subscribed
         self.parent: Ints
@@ -74,7 +75,7 @@ def tree(ring: Ring, topic: str | int, subscribed: ArrayLike) -> Tree:
     key = np.uint64(key_of(topic) if isinstance(topic, str) else topic)
     held = _as_mask(subscribed, ring.nodes)
     parent = ring.next_hops(np.arange(ring.nodes), key)
-    return Tree(int(ring.roots([key])[0]), parent, held)
+    return Tree(int(key), int(ring.roots([key])[0]), parent, held)
 
 
 def _as_mask(subscribed: ArrayLike, nodes: int) -> Bools:

@@ -113,7 +113,7 @@ class _RouterRoutes:
 
     def __init__(self, seed: int, processes: Sequence[str], clusters: int) -> None:
         self.graph = transit_stub(seed)
-        routers = clustered_hosts(self.graph, len(processes), clusters, seed).tolist()
+        routers = clustered_hosts(self.graph, len(processes), min(clusters, len(processes)), seed).tolist()
         order = np.random.default_rng([seed, 0xC2]).permutation(len(processes)).tolist()
         self.router = {processes[i]: router for i, router in zip(order, routers, strict=True)}
         self._searched: set[int] = set()

@@ -11,7 +11,8 @@ import msgspec
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.history import Kind, Outcome, Record, judge
 from unisono.history.checkers import PROMISES
-from unisono.history.verdicts import unknown
+from unisono.history.history import History
+from unisono.history.verdicts import Verdict, unknown
 from unisono.lab.scenarios.figures import Figures, GroupFigures, Latency, digest_of
 from unisono.lab.scenarios.scenario import Scenario
 from unisono.lab.scenarios.worlds import make_world
@@ -22,6 +23,7 @@ from unisono.sim.simulation import Simulation
 from unisono.sim.world import World
 
 STEPS_MAX = 1_000_000_000  # the horizon ends a run that does not come to rest
+HORIZON_S = 600.0  # after all faults: publishers that are overloaded have so long to catch up
 
 _FACTS = ("crashes", "pauses", "partitions", "takeovers", "epochs", "failed subscriptions", "leases run out")
 _ABOUT_ALL = (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED)
@@ -122,18 +124,22 @@ def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = No
 
 
 def _stand(world: World, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
-    simulation = Simulation(world, traces=traces, steps_max=STEPS_MAX)
+    simulation = Simulation(world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S)
     ending = simulation.run(tell)
     problems = [*ending.faults]
     if not ending.faults:
-        problems += [] if ending.is_quiet else ["the world has not come to rest"]
+        problems += (
+            []
+            if ending.is_quiet
+            else [f"the world has not come to rest, {simulation.kernel.now:.0f} seconds after it began"]
+        )
         waiting = ending.unacknowledged
         problems += [f"{waiting} events were never acknowledged to their publishers"] if waiting else []
     return _Ended(ending.records, tuple(problems), ending.steps, ending.lines, simulation.kernel.now)
 
 
 def _move(world: MovingWorld, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
-    simulation = moving.Simulation(world, traces=traces, steps_max=STEPS_MAX)
+    simulation = moving.Simulation(world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S)
     ending = simulation.run(tell)
     problems = [*ending.faults, *misplaced(ending)]
     if not ending.faults:
@@ -149,29 +155,31 @@ def _move(world: MovingWorld, traces: bool, tell: Callable[[float], object] | No
 
 def _judge(scenario: Scenario, records: list[Record]) -> tuple[dict[str, str], dict[str, str]]:
     """Every promise, judged over the subscribers that it was made to."""
-    verdicts: dict[str, str] = {}
-    explanations: dict[str, str] = {}
     is_safe = scenario.shape != "nodes" and not scenario.is_lossy
+    everybody = _names(scenario, lambda settings: True)
     owed = _names(scenario, lambda settings: settings.repair or is_safe)
     bounded = _names(scenario, lambda settings: settings.max_hold is not None)
     tagging = _names(scenario, lambda settings: settings.on_gap in ("tag", "skip"))
+    whole = History(records)
+    verdicts: list[Verdict] = []
     for promise in PROMISES:
-        verdict = unknown(promise, "nobody was promised that: no subscriber asks again for what is lost")
-        if promise == "nothing_lost":
-            verdict = judge(_only(records, owed), [promise])[0] if owed else verdict
-        elif promise == "no_endless_wait":
-            verdict = judge(_only(records, owed | bounded), [promise])[0] if owed | bounded else verdict
+        to, nobody = everybody, ""
+        if promise in ("nothing_lost", "no_endless_wait"):
+            to = owed | bounded if promise == "no_endless_wait" else owed
+            nobody = "nobody was promised that: no subscriber asks again for what is lost"
+        elif promise == "tags" and scenario.shape == "nodes":
+            to, nobody = tagging, "no subscriber was to tag or skip what comes late"
+        if not to:
+            verdicts.append(unknown(promise, nobody))
         elif promise == "tags" and scenario.shape == "nodes":
             # An epoch may be a reason for a tag that no record shows.
-            clean = [r for r in _only(records, tagging) if r.in_order]
-            nobody = unknown(promise, "no subscriber was to tag or skip what comes late")
-            verdict = judge(clean, [promise])[0] if tagging else nobody
+            verdicts += judge([r for r in _only(records, to) if r.in_order], [promise])
         else:
-            verdict = judge(records, [promise])[0]
-        verdicts[promise] = str(verdict.outcome)
-        if verdict.outcome is not Outcome.HELD:
-            explanations[promise] = verdict.explanation
-    return verdicts, explanations
+            verdicts += judge(whole if to == everybody else _only(records, to), [promise])
+    return (
+        {verdict.promise: str(verdict.outcome) for verdict in verdicts},
+        {verdict.promise: verdict.explanation for verdict in verdicts if verdict.outcome is not Outcome.HELD},
+    )
 
 
 def _names(scenario: Scenario, fits: Callable[[SubscriberSettings], bool]) -> set[str]:

@@ -102,9 +102,11 @@ class Simulation(Stage):
         *,
         traces: bool = False,
         steps_max: int = STEPS_MAX,
+        horizon_s: float = HORIZON_S,
     ) -> None:
         super().__init__(world, makers, traces=traces)
         self.steps_max = steps_max
+        self.horizon_s = horizon_s
         self.detector = Detector(world.nodes, world.suspect_s)
         self.healed = False
         self.rests_since: float | None = None
@@ -126,7 +128,7 @@ class Simulation(Stage):
 
     def run(self, tell: Callable[[float], object] | None = None) -> Ending:
         """Run until the world has come to rest, or the horizon is reached; now and then tell what time it is."""
-        end = self.world.heals_at + HORIZON_S
+        end = self.world.heals_at + self.horizon_s
         while not self.faults and self.restless and self.steps < self.steps_max:
             next_time = self.kernel.next_time()
             if next_time is None or next_time > end:

@@ -1,12 +1,14 @@
 """Reproductions: claims are judged and can fail, figures are chosen by name, a killed run is resumed."""
 
+from itertools import product
+
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from unisono.cli.main import app
 from unisono.lab.experiments import find_experiment
-from unisono.lab.reproduce import catalogue, latency
+from unisono.lab.reproduce import catalogue, dynamic, dynamic_claims, latency, overhead
 from unisono.lab.reproduce.claims import beaten, number, trend
 from unisono.lab.reproduce.families import Family, Sweep
 from unisono.lab.reproduce.rows import Rows
@@ -76,6 +78,60 @@ def test_every_claim_has_a_verdict_and_says_how_it_was_judged(rows):
 def test_rows_that_are_missing_are_an_error_and_not_a_verdict(rows):
     with pytest.raises(UnisonoError, match="no run with"):
         rows.mean("total_s", nodes=77)
+
+
+TINY = {"nodes": 60, "topics": 40, "subscriptions": 6, "events": 120}
+
+
+def tiny_tables(family, change=lambda row: row):
+    """Every sweep of a family with worlds of a few nodes, one run for each point."""
+    tables = {}
+    for sweep in family.sweeps("quick"):
+        points = [dict(zip(sweep.grid, values, strict=True)) for values in product(*sweep.grid.values())]
+        run = find_experiment(sweep.experiment).run
+        small = {name: value for name, value in TINY.items() if name in sweep.grid}
+        kept = {"subscriptions"} if len(sweep.grid.get("subscriptions", ())) > 1 else set()
+        rows = []
+        for point in points:
+            parameters = point | {name: value for name, value in small.items() if name not in kept}
+            if parameters.get("shuffle_s"):
+                parameters["shuffle_s"] = 60.0
+            rows.append(change(point | run(parameters, 1)))
+        tables[sweep.name] = Rows(rows)
+    return tables
+
+
+@pytest.mark.parametrize("family", [overhead.FAMILY, dynamic_claims.FAMILY], ids=lambda family: family.name)
+def test_every_family_judges_and_plots_what_it_swept(family):
+    tables = tiny_tables(family)
+    claims = family.judge(tables)
+    assert {claim.figure for claim in claims} == {*family.figures, "beaten"}
+    assert all(claim.verdict and claim.why and claim.measured != "" for claim in claims)
+    assert {plot.figure for plot in family.plots(tables)} == set(family.figures)
+
+
+def test_what_does_not_change_with_time_differs_from_the_paper():
+    def still(row):
+        return {
+            name: 7.0 if name.startswith(("latency_s_", "bytes_", "late_")) else value
+            for name, value in row.items()
+        }
+
+    claims = dynamic_claims.judge(tiny_tables(dynamic_claims.FAMILY, still))
+    verdicts = {claim.claim: claim.verdict for claim in claims}
+    for claim in (
+        "from a random order, dynamic adaptation quickly converges to a small latency",
+        "dynamic adaptation outperforms the best static order",
+        "dynamic adaptation drastically reduces the bytes of stamps over time",
+        "when popularity is shuffled at 300 s, latency rises steeply",
+    ):
+        assert verdicts[claim] == "differs"
+
+
+def test_swaps_are_counted_as_the_engine_decides_them():
+    point = {"topics": 200, "events": 300, "beta": 0.2}
+    few, many = (dynamic.count_swaps(point | {"alpha": alpha}, 3)["swaps"] for alpha in (0.5, 0.1))
+    assert 0 < few < many
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])

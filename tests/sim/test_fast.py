@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from unisono.engines.plan import conflict_graph, rank_line
+from unisono.engines.topic_managers.ranking import Ranking, RankingSettings, Saturating
 from unisono.sim.fast.chains import (
     conflicts_of,
     conflicts_of_all,
@@ -15,6 +16,7 @@ from unisono.sim.fast.chains import (
 )
 from unisono.sim.fast.latency import notify, stamp_and_forward, stamp_and_return, stamp_at_one_host
 from unisono.sim.fast.overlay import Overlay
+from unisono.sim.fast.reranking import replan, swap, visits_while_ranked
 from unisono.sim.links import Channel, Links, Mixture
 from unisono.sim.workloads import power_law, schedule, subscriptions, uniform, worst_case
 
@@ -66,7 +68,7 @@ def test_chains_are_read_from_the_plan():
         3: [3],
     }
     assert ours.managers[2].tolist() == [2, 1, 0]
-    assert paper.lengths(topics).tolist() == [3, 1, 1, 1, 3]
+    assert paper.visits(topics).lengths.tolist() == [3, 1, 1, 1, 3]
 
 
 def test_transit_is_on_our_path_and_not_in_the_papers_chain():
@@ -80,7 +82,10 @@ def test_ordering_takes_the_links_of_the_chain_and_back():
     overlay, published = even_world(), events()
     plan = rank_line(conflicts_of_all(8, 60), rank=names_of(8))
     stamped = stamp_and_return(
-        overlay, paper_chains(plan, published.topic), published, np.random.default_rng(1)
+        overlay,
+        paper_chains(plan, published.topic).visits(published.topic),
+        published,
+        np.random.default_rng(1),
     )
     for seconds, publisher, topic in zip(stamped.seconds, published.publisher, published.topic, strict=True):
         stops = [int(publisher), *range(int(topic), -1, -1)]
@@ -91,7 +96,10 @@ def test_forwarded_events_start_at_the_last_manager():
     overlay, published = even_world(), events()
     plan = rank_line(conflicts_of_all(8, 60), rank=names_of(8))
     stamped = stamp_and_forward(
-        overlay, plan_chains(plan, published.topic), published, np.random.default_rng(1)
+        overlay,
+        plan_chains(plan, published.topic).visits(published.topic),
+        published,
+        np.random.default_rng(1),
     )
     assert set(stamped.at.tolist()) == {int(overlay.roots[0])}
     for seconds, publisher, topic in zip(stamped.seconds, published.publisher, published.topic, strict=True):
@@ -133,13 +141,50 @@ def test_a_topic_nobody_holds_reaches_nobody():
     assert latency.tree_s.max() == 0
 
 
+def test_chains_follow_the_rank_that_the_engine_decides():
+    """One plan of all conflicts for each event gives the same chains as a small one for each stretch of events."""
+    held = subscriptions(power_law(30), 40, 6, np.random.default_rng(4))
+    conflicts, names = conflicts_of(held), names_of(30)
+    published = events(30, 200, 40, power_law(30).reversed())
+
+    def ranking():
+        return Ranking(names, RankingSettings(half_life_s=float("inf"), interval_s=0), Saturating(0.1))
+
+    twin, expected = ranking(), []
+    for now, _, topic in published.events():
+        expected.append(len(rank_line(conflicts, rank=twin.rank).above(names[topic])) + 1)
+        twin.observe(names[topic], 1, now)
+        swap(twin, names[topic], now)
+    visits, changes = visits_while_ranked(conflicts, ranking(), published, swap)
+    assert visits.lengths.tolist() == expected
+    assert changes == twin.swaps > 3
+
+
+def test_all_swaps_at_once_need_fewer_changes():
+    names = names_of(40)
+    conflicts = conflicts_of_all(40, 2)
+    published = events(40, 400, 1, power_law(40).reversed())
+
+    def changes(rule):
+        settings = RankingSettings(half_life_s=float("inf"), interval_s=0)
+        visits, count = visits_while_ranked(
+            conflicts, Ranking(names, settings, Saturating(0.1)), published, rule
+        )
+        return count, visits.lengths[200:].mean()
+
+    (swaps, by_swaps), (epochs, by_epochs) = changes(swap), changes(replan)
+    assert epochs < swaps
+    assert by_epochs <= by_swaps
+    assert by_swaps < 20  # without any change the mean would be above 36
+
+
 def test_the_same_seed_takes_the_same_time():
     def total():
         overlay, published = Overlay(200, 5, 4), events(5, 30, 200)
         generator = np.random.default_rng(8)
         plan = rank_line(conflicts_of_all(5, 200), rank=names_of(5))
-        chains = paper_chains(plan, published.topic)
-        stamped = stamp_and_return(overlay, chains, published, generator)
+        visits = paper_chains(plan, published.topic).visits(published.topic)
+        stamped = stamp_and_return(overlay, visits, published, generator)
         return notify(overlay, stamped, published, generator).total_s.tolist()
 
     assert total() == total()
@@ -151,7 +196,9 @@ def test_a_point_of_figure_9_takes_seconds():
     overlay, published = Overlay(10_000, 50, 1), events(50, 1_800, 10_000, worst_case(50))
     generator = np.random.default_rng(1)
     plan = rank_line(conflicts_of_all(50, 10_000), rank=names_of(50))
-    stamped = stamp_and_return(overlay, paper_chains(plan, published.topic), published, generator)
+    stamped = stamp_and_return(
+        overlay, paper_chains(plan, published.topic).visits(published.topic), published, generator
+    )
     latency = notify(overlay, stamped, published, generator)
     assert time.monotonic() - began < 15
     assert latency.ordering_s.mean() > 5 > latency.diffusion_s.mean() > 1

@@ -29,12 +29,12 @@ class Chosen(msgspec.Struct, frozen=True):
 def families() -> tuple[Family, ...]:
     """All families; numpy is needed from here on."""
     try:
-        from unisono.lab.reproduce import latency
+        from unisono.lab.reproduce import dynamic_claims, latency, overhead
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the reproductions need {error.name}; install it with: pip install 'unisono[lab]'"
         ) from None
-    return (latency.FAMILY,)
+    return (latency.FAMILY, overhead.FAMILY, dynamic_claims.FAMILY)
 
 
 def choose(names: Sequence[str]) -> Chosen:

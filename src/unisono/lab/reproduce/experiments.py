@@ -20,11 +20,28 @@ LATENCY_FIGURES = (
 )
 
 
-def _run(module: str) -> Callable[[Mapping[str, Value], int], Figures]:
-    """The `run` of a module of this package, imported when it is first called."""
+ORDERS = ("best", "uniform", "worst", "planned")
+SUBSCRIBING = ("drawn", "different")
+OVERHEAD_FIGURES = ("bytes", "overhead", "overhead_of_a_manager", "entries_max")
+
+RANKINGS = ("best", "random", "dynamic", "ours", "together")
+WINDOWS = 60  # of time, in each of which latency and bytes are averaged: ten events each in the paper
+DYNAMIC_FIGURES = (
+    "changes",
+    "late_latency_s",
+    "late_bytes",
+    "late_bytes_median",
+    *(f"latency_s_{i:02}" for i in range(WINDOWS)),
+    *(f"bytes_{i:02}" for i in range(WINDOWS)),
+)
+
+
+def _run(module: str, function: str = "run") -> Callable[[Mapping[str, Value], int], Figures]:
+    """A function of a module of this package, imported when it is first called."""
 
     def run(parameters: Mapping[str, Value], seed: int) -> Figures:
-        figures: Figures = import_module(f"unisono.lab.reproduce.{module}").run(parameters, seed)
+        found = getattr(import_module(f"unisono.lab.reproduce.{module}"), function)
+        figures: Figures = found(parameters, seed)
         return figures
 
     return run
@@ -33,6 +50,9 @@ def _run(module: str) -> Callable[[Mapping[str, Value], int], Figures]:
 def _count(says: str, most: float) -> Parameter:
     return Parameter(says, least=1, most=most, whole=True)
 
+
+ALPHA = Parameter("how early the function of popularity is flat", least=0.001, most=10)
+BETA = Parameter("by how much a topic must exceed another", most=1)
 
 REPRODUCTIONS = {
     experiment.name: experiment
@@ -49,6 +69,49 @@ REPRODUCTIONS = {
             },
             figures=LATENCY_FIGURES,
             run=_run("latency"),
+        ),
+        Experiment(
+            name="000-overhead",
+            says="topics that are published on as they are subscribed to: how long stamps are",
+            parameters={
+                "nodes": _count("subscribers", 100_000),
+                "topics": _count("how many", 10_000),
+                "subscriptions": _count("topics that a node draws", 10_000),
+                "events": _count("published", 100_000),
+                "order": Parameter("where popular topics are in the topic order", ORDERS),
+                "subscribing": Parameter("whether a topic drawn twice counts twice", SUBSCRIBING),
+            },
+            figures=OVERHEAD_FIGURES,
+            run=_run("overhead"),
+        ),
+        Experiment(
+            name="000-swaps",
+            says="how often topics change places by the paper's rule",
+            parameters={
+                "topics": _count("how many", 10_000),
+                "events": _count("published, one a second", 100_000),
+                "alpha": ALPHA,
+                "beta": BETA,
+            },
+            figures=("swaps",),
+            run=_run("dynamic", "count_swaps"),
+        ),
+        Experiment(
+            name="000-dynamic",
+            says="the topic order follows popularity: latency and bytes as time goes by",
+            parameters={
+                "nodes": _count("of the ring, all of them subscribers", 100_000),
+                "topics": _count("how many", 10_000),
+                "subscriptions": _count("topics that a node draws", 10_000),
+                "subscribing": Parameter("whether a topic drawn twice counts twice", SUBSCRIBING),
+                "events": _count("published, one a second", 100_000),
+                "order": Parameter("fixed, random and fixed, or following popularity", RANKINGS),
+                "alpha": ALPHA,
+                "beta": BETA,
+                "shuffle_s": Parameter("when popularity is shuffled; 0 for never", most=1e6),
+            },
+            figures=DYNAMIC_FIGURES,
+            run=_run("dynamic"),
         ),
     )
 }

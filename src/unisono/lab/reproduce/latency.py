@@ -72,17 +72,18 @@ def _stamp(
         plan = rank_line(conflicts, rates=dict(zip(names, shares.shares.tolist(), strict=True)))
     else:
         plan = rank_line(conflicts, rank=names)
+    is_direct = sequencer in DIRECT
     if sequencer in ("paper", "paper_direct"):
-        chains = paper_chains(plan, events.topic)
-        stamped = stamp_and_return(overlay, chains, events, generator, direct=sequencer in DIRECT)
+        visits = paper_chains(plan, events.topic).visits(events.topic)
+        stamped = stamp_and_return(overlay, visits, events, generator, direct=is_direct)
     elif sequencer in ("forward", "planned"):
-        chains = plan_chains(plan, events.topic)
-        stamped = stamp_and_forward(overlay, chains, events, generator)
+        visits = plan_chains(plan, events.topic).visits(events.topic)
+        stamped = stamp_and_forward(overlay, visits, events, generator)
     else:
-        chains = plan_chains(plan, events.topic)
+        visits = plan_chains(plan, events.topic).visits(events.topic)
         host = int(overlay.roots[names.index(plan.rank[0])])
-        stamped = stamp_at_one_host(overlay, host, events, generator, direct=sequencer in DIRECT)
-    return stamped, float(chains.lengths(events.topic).mean())
+        stamped = stamp_at_one_host(overlay, host, events, generator, direct=is_direct)
+    return stamped, float(visits.lengths.mean())
 
 
 def sweeps(profile: Profile) -> list[Sweep]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.sim.fast.chains import Chains
+from unisono.sim.fast.chains import Visits
 from unisono.sim.fast.journeys import direct_s, down_s, routed_s
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.workloads import Schedule
@@ -50,14 +50,14 @@ class Latency(NamedTuple):
 
 def stamp_and_return(
     overlay: Overlay,
-    chains: Chains,
+    visits: Visits,
     events: Schedule,
     generator: np.random.Generator,
     *,
     direct: bool = False,
 ) -> Stamped:
     """Paper 000: the stamp travels up the chain and back to the publisher, who publishes."""
-    visited, lengths = chains.laid_out(events.topic)
+    visited, lengths = visits
     ends = np.cumsum(lengths)
     managers = overlay.roots[visited]
     sources = np.concatenate([_sources(events.publisher, managers, ends - lengths), managers[ends - 1]])
@@ -70,14 +70,14 @@ def stamp_and_return(
 
 def stamp_and_forward(
     overlay: Overlay,
-    chains: Chains,
+    visits: Visits,
     events: Schedule,
     generator: np.random.Generator,
     *,
     direct: bool = False,
 ) -> Stamped:
     """Ours between nodes: the last manager of the chain has the whole stamp, and hands the event on."""
-    visited, lengths = chains.laid_out(events.topic)
+    visited, lengths = visits
     ends = np.cumsum(lengths)
     managers = overlay.roots[visited]
     sources = _sources(events.publisher, managers, ends - lengths)

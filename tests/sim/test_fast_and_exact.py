@@ -45,7 +45,8 @@ def fast(overlay: Overlay, events: Schedule, managers: ManagerSettings, host: in
         stamped = stamp_at_one_host(overlay, host, events, generator)
     else:
         stamp = stamp_and_return if managers.mode == "return" else stamp_and_forward
-        stamped = stamp(overlay, plan_chains(plan, events.topic), events, generator)
+        visits = plan_chains(plan, events.topic).visits(events.topic)
+        stamped = stamp(overlay, visits, events, generator)
     return notify(overlay, stamped, events, generator)
 
 

@@ -108,5 +108,5 @@ class Drawn:
 @pytest.mark.parametrize("seed", range(24))
 def test_a_drawn_scenario_holds(seed: int) -> None:
     text = "\n".join(Drawn(seed).lines)
-    summary = run_scenario(read_scenario(Text(str(FILE), text), FILE)).summary
+    summary = run_scenario(read_scenario(Text(str(FILE), text), FILE), checks=True).summary
     assert summary.is_good, (text, summary.explanations, summary.problems)

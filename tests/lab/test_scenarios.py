@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -114,6 +116,22 @@ def test_the_same_file_gives_the_same_summary_and_trace(shape):
     other = run(text.replace("seed = 5", "seed = 6"))
     assert other.summary.digest != one.summary.digest
     assert other.summary.trace_digest != one.summary.trace_digest
+
+
+def test_the_digests_do_not_depend_on_the_hash_seed(tmp_path):
+    text = 'record = ["trace"]\n' + SMALL.replace("count = 4", "count = 20").replace(
+        "count = 6", "count = 40"
+    )
+    (tmp_path / "world.toml").write_text(text.replace("pick = 2", "pick = 5") + "[nodes]\ncount = 2\n")
+    found = set()
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "unisono", "lab", "run", str(tmp_path / "world.toml"), "--json"]
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, timeout=60, check=True
+        )
+        told = json.loads(done.stdout)
+        found.add((told["digest"], told["trace_digest"]))
+    assert len(found) == 1
 
 
 def test_a_broken_promise_is_exit_code_1(tmp_path, monkeypatch, capsys):

@@ -88,8 +88,8 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def digest_of(records: Iterable[Record]) -> str:
-    """What two runs of the same have in common."""
-    found = sha256()
+    """What two runs of the same have in common, in whatever order their stamps were put together."""
+    found, encoder = sha256(), msgspec.msgpack.Encoder(order="deterministic")
     for record in records:
-        found.update(msgspec.msgpack.encode(record))
+        found.update(encoder.encode(record))
     return found.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from time import perf_counter
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,6 +25,8 @@ from unisono.sim.world import World
 
 STEPS_MAX = 1_000_000_000  # the horizon ends a run that does not come to rest
 HORIZON_S = 600.0  # after all faults: publishers that are overloaded have so long to catch up
+
+Tell: TypeAlias = Callable[[float], object]
 
 _FACTS = ("crashes", "pauses", "partitions", "takeovers", "epochs", "failed subscriptions", "leases run out")
 _ABOUT_ALL = (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED)
@@ -82,15 +85,18 @@ class _Ended(msgspec.Struct, frozen=True):
     happened: dict[str, int] = {}
 
 
-def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = None) -> Run:
-    """Simulate, judge and measure; `tell` is called with the simulated time now and then."""
+def run_scenario(scenario: Scenario, tell: Tell | None = None, *, checks: bool = False) -> Run:
+    """Simulate, judge and measure; `tell` is called with the simulated time now and then.
+
+    `checks` has every engine look at its invariants after every step, which takes twice the time.
+    """
     began = perf_counter()
     world = make_world(scenario)
     traces = "trace" in scenario.record
     if isinstance(world, MovingWorld):
-        ended = _move(world, traces, tell)
+        ended = _move(world, traces, checks, tell)
     else:
-        ended = _stand(world, traces, tell)
+        ended = _stand(world, traces, checks, tell)
     figures = Figures(ended.records)
     everybody = figures.of_all()
     verdicts, explanations = _judge(scenario, ended.records)
@@ -123,8 +129,8 @@ def run_scenario(scenario: Scenario, tell: Callable[[float], object] | None = No
     return Run(summary, ended.records, ended.lines)
 
 
-def _stand(world: World, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
-    simulation = Simulation(world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S)
+def _stand(world: World, traces: bool, checks: bool, tell: Tell | None) -> _Ended:
+    simulation = Simulation(world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S, checks=checks)
     ending = simulation.run(tell)
     problems = [*ending.faults]
     if not ending.faults:
@@ -138,8 +144,10 @@ def _stand(world: World, traces: bool, tell: Callable[[float], object] | None) -
     return _Ended(ending.records, tuple(problems), ending.steps, ending.lines, simulation.kernel.now)
 
 
-def _move(world: MovingWorld, traces: bool, tell: Callable[[float], object] | None) -> _Ended:
-    simulation = moving.Simulation(world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S)
+def _move(world: MovingWorld, traces: bool, checks: bool, tell: Tell | None) -> _Ended:
+    simulation = moving.Simulation(
+        world, traces=traces, steps_max=STEPS_MAX, horizon_s=HORIZON_S, checks=checks
+    )
     ending = simulation.run(tell)
     problems = [*ending.faults, *misplaced(ending)]
     if not ending.faults:

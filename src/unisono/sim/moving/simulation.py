@@ -103,10 +103,13 @@ class Simulation(Stage):
         traces: bool = False,
         steps_max: int = STEPS_MAX,
         horizon_s: float = HORIZON_S,
+        checks: bool = True,
     ) -> None:
+        """`checks`: whether engines' invariants are looked at."""
         super().__init__(world, makers, traces=traces)
         self.steps_max = steps_max
         self.horizon_s = horizon_s
+        self.checks = checks
         self.detector = Detector(world.nodes, world.suspect_s)
         self.healed = False
         self.rests_since: float | None = None

@@ -19,7 +19,6 @@ from unisono.sim.fast.latency import (
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.latencies import Latencies, LatencyRecorder
 from unisono.sim.overlaid import FORWARD, PAPER, overlaid
-from unisono.sim.simulation import Simulation
 from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions
 
 NODES, TOPICS, EVENTS, HOST = 150, 6, 400, 77
@@ -28,9 +27,7 @@ MARKS = np.linspace(0.05, 0.95, 19)
 
 def exact(overlay: Overlay, events: Schedule, managers: ManagerSettings, host: int | None) -> Latencies:
     laid, sums = overlaid(overlay, events, seed=5, managers=managers, host=host), LatencyRecorder()
-    ending = Simulation(
-        laid.world, routes=laid.routes(), recorder=sums, steps_max=10**7, horizon_s=100.0, checks=False
-    ).run()
+    ending = laid.simulation(recorder=sums).run()
     assert ending.is_quiet
     assert not ending.faults
     return sums.latencies()

@@ -17,7 +17,7 @@ from unisono.sim.latencies import LatencyRecorder
 from unisono.sim.links import ADSL, Channel, Links, Mixture
 from unisono.sim.overlaid import FORWARD, PAPER, TAGGING, node_name, overlaid
 from unisono.sim.ring_routes import RingRoutes
-from unisono.sim.simulation import Ending, Simulation
+from unisono.sim.simulation import Ending
 from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions
 
 WAITING = SubscriberSettings(on_gap="wait")
@@ -31,7 +31,8 @@ def events(topics: int, nodes: int, count: int, seed: int = 1) -> Schedule:
 
 def run(overlay: Overlay, made: Schedule, *, seed: int = 1, traces: bool = False, **how: object) -> Ending:
     laid = overlaid(overlay, made, seed=seed, **how)
-    simulation = Simulation(laid.world, routes=laid.routes(), traces=traces, steps_max=10**7, horizon_s=200.0)
+    simulation = laid.simulation(checks=True)
+    simulation.traces = traces
     return simulation.run()
 
 
@@ -77,7 +78,7 @@ def test_what_links_lose_is_asked_for_again():
         return times
 
     routes.notices_s = counted  # type: ignore[method-assign]
-    ending = Simulation(laid.world, routes=routes, horizon_s=300.0).run()
+    ending = laid.simulation(routes=routes, checks=True).run()
     check_promises(ending)
     assert lost > 20
     assert sum(r.kind is Kind.DELIVERED for r in ending.records) == 30 * 40
@@ -133,9 +134,9 @@ def test_sums_say_what_records_say():
     overlay, made = Overlay(40, 6, 1), events(6, 40, 40)
     laid = overlaid(overlay, made, seed=3, subscriber=TAGGING)
     sums = LatencyRecorder()
-    with_sums = Simulation(laid.world, routes=laid.routes(), recorder=sums, horizon_s=200.0)
+    with_sums = laid.simulation(recorder=sums)
     assert [r.kind for r in with_sums.run().records] == [Kind.HEALED]
-    records = Simulation(laid.world, routes=laid.routes(), horizon_s=200.0).run().records
+    records = laid.simulation().run().records
     found = sums.latencies()
     published = {r.event: r.at for r in records if r.kind is Kind.PUBLISHED}
     sequenced = {r.event: r.at for r in records if r.kind is Kind.SEQUENCED}

@@ -40,14 +40,15 @@ class Host:
 class Cluster:
     """All hosts of a world, by address."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: Plan | None = None) -> None:
+        """`plan`: that of the world, where somebody has it already."""
         self.world = world
         self.hosts: dict[str, Host] = {}
         self.subscribers: dict[str, Subscriber] = {}
         self.publishers: dict[str, Publisher] = {}
         self.listeners: dict[str, list[str]] = {topic: [] for topic in world.topics}
         self.colocated = ColocatedManagers(world.managers, world.threshold)
-        self.plan = plan_of(world)
+        self.plan = plan or plan_of(world)
         self._published: dict[str, int] = {}
         if world.shape == "chain":
             self._start_chain()

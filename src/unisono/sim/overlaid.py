@@ -9,17 +9,21 @@ import msgspec
 import numpy as np
 
 from unisono.engines.links import LinkSettings
+from unisono.engines.plan import Plan, elimination_forest, rank_line
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
-from unisono.sim.fast.chains import names_of
+from unisono.sim.fast.chains import conflicts_of, names_of
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.network import Conditions
+from unisono.sim.recorder import Recorder
 from unisono.sim.ring_routes import RingRoutes
+from unisono.sim.simulation import Simulation
 from unisono.sim.workloads import Schedule
 from unisono.sim.world import Burst, PlanKind, SubscriberSpec, World, voice_of
 
 # Round trips over a ring take seconds now and then: whoever is more impatient sends everything twice.
 PATIENT = LinkSettings(retry_s=5.0, retry_s_max=20.0)
 NOTHING_MORE = Conditions(latency_s=0.0)
+STEPS_MAX, HORIZON_S = 10**9, 300.0
 HOST = "host"  # the process of all managers, where there is one
 FORWARD = ManagerSettings()
 PAPER = ManagerSettings(mode="return", stamps="upward")  # 000
@@ -30,9 +34,24 @@ class Overlaid(NamedTuple):
     """A world, and where its processes are on the ring."""
 
     world: World
+    plan: Plan
     overlay: Overlay
     places: Mapping[str, int]
     keys: Mapping[str, int]  # of managers, who are found by those of their topics
+
+    def simulation(
+        self, *, routes: RingRoutes | None = None, recorder: Recorder | None = None, checks: bool = False
+    ) -> Simulation:
+        """A run of it, from the beginning of its seed."""
+        return Simulation(
+            self.world,
+            routes=routes or self.routes(),
+            plan=self.plan,
+            recorder=recorder,
+            checks=checks,
+            steps_max=STEPS_MAX,
+            horizon_s=HORIZON_S,
+        )
 
     def routes(self, *, direct: bool = False, size_bytes: float = 0.0) -> RingRoutes:
         """The ways to run it on, each time from the beginning of its seed."""
@@ -92,7 +111,9 @@ def overlaid(
     places = {node_name(node): node for node in range(overlay.nodes)}
     places |= zip(placement, nodes, strict=True)
     keys = dict(zip(topics, overlay.keys.tolist(), strict=True)) if host is None else {}
-    return Overlaid(world, overlay, places, keys)
+    conflicts = conflicts_of(held, world.threshold)
+    ranked = rank_line(conflicts, rank=topics) if plan == "line" else elimination_forest(conflicts)
+    return Overlaid(world, ranked, overlay, places, keys)
 
 
 def node_name(node: int) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from unisono.engines import effects as fx
 from unisono.engines.inputs import TICK, Input, Notified, Publish
 from unisono.engines.links import Arrived, LinkEffect, Transmit
+from unisono.engines.plan import Plan
 from unisono.history import Record
 from unisono.model.frames import Heartbeat, Notification, Packet, Run, Stamped
 from unisono.sim.cluster import Cluster, Host, routes_of
@@ -95,17 +96,21 @@ class Simulation:
         traces: bool = False,
         steps_max: int = STEPS_MAX,
         routes: Routes | None = None,
+        plan: Plan | None = None,
         horizon_s: float = HORIZON_S,
         recorder: Recorder | None = None,
         checks: bool = True,
     ) -> None:
-        """`routes`: ways other than those of the world's ground; `checks`: whether engines' invariants are looked at."""
+        """`routes`: ways other than those of the world's ground; `plan`: the world's, if it is known already;
+
+        `checks`: whether engines' invariants are looked at.
+        """
         self.world = world
         self.steps_max = steps_max
         self.horizon_s = horizon_s
         self.checks = checks
         self.kernel: Kernel[Occurrence] = Kernel()
-        self.cluster = Cluster(world)
+        self.cluster = Cluster(world, plan)
         self.recorder = recorder or Recorder(world.order)
         # Each kind of chance has a source of its own, so that changing one leaves the others as they were.
         self.packets = Network(world.packets, Random(f"{world.seed} packets"))

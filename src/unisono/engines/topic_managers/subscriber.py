@@ -23,7 +23,7 @@ from unisono.engines.topic_managers.passed import Passed
 from unisono.engines.topic_managers.rules import blocker, is_clean
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.errors import FrameError, GapError, StampError
-from unisono.model.frames import Heartbeat, Nack, Repair, Run, Stamped
+from unisono.model.frames import Entries, Heartbeat, Nack, Repair, Run, Stamped
 
 
 class Subscriber:
@@ -188,10 +188,15 @@ class Subscriber:
             return StampError(
                 f"a stamp on '{topic}' names {sorted(entries)}, not {sorted(self.group(topic))}"
             )
-        for x, number in entries.items():
+        ours = entries if len(entries) <= len(self.reached) else self._part(entries)
+        for x, number in ours.items():
             if number > self.reached.get(x, number) + self.far:
                 return StampError(f"number {number} of '{x}' is over {self.far} ahead of {self.reached[x]}")
         return None
+
+    def _part(self, entries: Entries) -> Entries:
+        """What a stamp says of our topics, where it names more than those."""
+        return {x: entries[x] for x in self.reached if x in entries}
 
     def _take_exactly(self, event: Stamped, now: float) -> None:
         if len(self.held) < self.settings.hold_max:
@@ -271,7 +276,8 @@ class Subscriber:
     def _deliver(self, event: Stamped) -> None:
         """Hand over an event in its place, and move the clock."""
         clock, reached = self.clock, self.reached
-        for x, number in event.entries.items():
+        ours = event.entries if len(event.entries) <= len(clock) else self._part(event.entries)
+        for x, number in ours.items():
             if clock.get(x, number) < number:
                 clock[x] = number
                 reached[x] = max(reached[x], number)

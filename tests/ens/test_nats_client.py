@@ -109,6 +109,16 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts):
     assert heard + one.rest == whole
 
 
+def test_a_long_message_that_comes_in_portions_is_heard_when_it_is_whole():
+    payload = bytes(1000)
+    whole = message(1) + b"MSG u.t 7 1000\r\n%b\r\n" % payload + message(2)
+    one = reading(Reading)
+    for at in range(0, len(whole), 60):
+        one.feed(whole[at : at + 60])
+    assert [data for _, data in one.heard] == [b"1\r\nMSG ", payload, b"2\r\nMSG "]
+    assert one.rest == b""
+
+
 def test_whoever_raises_ends_nothing(caplog):
     one = reading(Reading)
     one.client._hears = {"ours": (lambda name, data: 1 / 0, str)}

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -24,6 +24,8 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE
 from unisono.model.errors import FrameError
 
 HEAD_BYTES_MAX = 4096  # of the line before a payload
+TURN_BYTES = 16 * 1024  # that are heard before others have their turn
+MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # no server allows more
 WAYS_MAX = 4096  # subjects that are remembered, each way
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
 
@@ -48,6 +50,9 @@ class DirectClient(Client):
         ] = {}  # subject and subscription, as they come -> who hears it as what
         self._heads: dict[str, bytes] = {}  # subject -> how a message to it begins
         self._unsent: list[bytes] = []  # of this turn of the loop
+        self._pieces: list[bytes] = []  # of a message that has not come to its end
+        self._lacking = 0  # bytes, until it has
+        self._reading: tuple[asyncio.StreamReader, asyncio.Transport] | None = None
 
     async def listen(self, subject: str, hear: Hear, name: Callable[[str], str] = str) -> Subscription:
         """Subscribe; whatever comes is heard in the order of the connection, with the name of its subject."""
@@ -115,11 +120,19 @@ class DirectClient(Client):
         if is_known and isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
             usual = writer.transport.get_protocol()
             assert isinstance(usual, asyncio.Protocol)
+            self._reading = reader, cast(asyncio.Transport, writer.transport)
             writer.transport.set_protocol(ShortCut(usual, partial(self._fed, reader, usual.data_received)))
+        self._pieces = []  # of a connection that is no more
         await super()._read_loop()
 
     def _fed(self, reader: asyncio.StreamReader, feed: Callable[[bytes], None], data: bytes) -> None:
         """Take what listeners are to hear from the front of what was read; the rest goes its usual way."""
+        if self._pieces:
+            self._pieces.append(data)
+            self._lacking -= len(data)
+            if self._lacking > 0:
+                return
+            data, self._pieces = b"".join(self._pieces), []
         if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
             feed(data)
             return
@@ -132,6 +145,10 @@ class DirectClient(Client):
             if head < 0 or way is None or not size.isdigit():
                 break  # it asks for an answer, is for somebody else, or is not complete
             tail = head + 2 + int(size)
+            if tail + 2 > end and tail - head < MESSAGE_BYTES_MAX:
+                self._pieces, self._lacking = [data[at:]], tail + 2 - end  # the rest of it is on its way
+                at = end
+                break
             if data[tail : tail + 2] != b"\r\n":
                 break
             heard, at = heard + 1, tail + 2
@@ -141,8 +158,26 @@ class DirectClient(Client):
                 log.exception(RAISED, way[1])
         stats["in_msgs"] += heard
         stats["in_bytes"] += at
+        if at > TURN_BYTES:
+            self._take_turns()
         if at < end:
-            feed(data[at:] if at else data)
+            rest = data[at:] if at else data
+            if _is_cut(rest):
+                self._pieces, self._lacking = [rest], 1
+            else:
+                feed(rest)
+
+    def _take_turns(self) -> None:
+        """Let those who were told of something have it, before more is read."""
+        if self._reading is not None:
+            self._reading[1].pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        assert self._reading is not None
+        reader, transport = self._reading
+        if not reader._paused and not transport.is_closing():  # type: ignore[attr-defined]
+            transport.resume_reading()
 
     def _way(self, words: bytes) -> tuple[Hear, str] | None:
         """Who is to hear messages that begin with these words, a subject and a subscription; None: not we."""
@@ -188,6 +223,13 @@ def _way_to(hear: Hear, name: Callable[[str], str], subject: bytes) -> tuple[Hea
     except (UnicodeDecodeError, FrameError) as error:
         log.warning("what comes on %.100r is left out: %s", subject, error)
         return _nobody, ""
+
+
+def _is_cut(data: bytes) -> bool:
+    """Whether these bytes may be the beginning of a message, and not even its first line is complete."""
+    if len(data) >= HEAD_BYTES_MAX or b"\r\n" in data:
+        return False
+    return data.startswith(b"MSG ") or b"MSG ".startswith(data)
 
 
 def _nobody(name: str, data: bytes) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Hashable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from unisono.engines.effects import Acknowledge, AcknowledgeRun, Announce, Effect, Refuse, Reject, Send
@@ -181,6 +182,8 @@ class Publisher:
         batch: list[Publication] = []
         load, outgoing, topics, size = self.load, self.outgoing, set[str](), 0
         most = EVENTS_MAX if self.bundles and self.control is not None else 1
+        if most > 1 < len(queue) and not self.causal and (many := self._many(queue, most, now)):
+            return many
         while queue and len(batch) < most and len(outgoing) < TOTAL_MAX:
             publication = queue[0]
             topic = publication.topic
@@ -198,6 +201,24 @@ class Publisher:
             load[topic] = load.get(topic, 0) + 1
             outgoing[publication.n] = publication
             batch.append(queue.popleft())
+        return batch
+
+    def _many(self, queue: deque[Publication], most: int, now: float) -> list[Publication]:
+        """As many events as there are, if all of them may travel together; else none."""
+        batch = list(islice(queue, max(0, min(most, TOTAL_MAX - len(self.outgoing)))))
+        load, counts = self.load, count_topics(batch)
+        size = sum([len(publication.body) for publication in batch]) + EVENT_BYTES * len(batch)
+        if size > BYTES_MAX or len(counts) > BUNDLE_TOPICS_MAX:
+            return []
+        if any(load.get(topic, 0) + count > UNDER_WAY_MAX for topic, count in counts.items()):
+            return []
+        for topic, count in counts.items():
+            if topic not in load:
+                self.due[topic] = now + self.resend_s
+            load[topic] = load.get(topic, 0) + count
+        self.outgoing.update({publication.n: publication for publication in batch})
+        for _ in batch:
+            queue.popleft()
         return batch
 
     def _ready(self, publication: Publication) -> str | None:
@@ -238,17 +259,25 @@ class Publisher:
     def _drop(self, n: int) -> Publication:
         """An event is not out any more."""
         publication = self.outgoing.pop(n)
-        self._lighten(publication.topic, 1)
+        self.load[publication.topic] -= 1
+        if not self.load[publication.topic]:
+            del self.load[publication.topic]
         serial = self.serials.pop(n)
         self.left[serial] -= 1
         if not self.left[serial]:
             self._settle(serial)
         return publication
 
-    def _lighten(self, topic: str, count: int) -> None:
-        self.load[topic] -= count
-        if not self.load[topic]:
-            del self.load[topic]
+    def _drop_all(self, serial: int, publications: list[Publication]) -> None:
+        """None of what was sent at once is out any more."""
+        outgoing, serials, load = self.outgoing, self.serials, self.load
+        for publication in publications:
+            if outgoing.pop(publication.n, None) is not None:
+                del serials[publication.n]
+                load[publication.topic] -= 1
+        for topic in [topic for topic, count in load.items() if not count]:
+            del load[topic]
+        self._settle(serial)
 
     def _settle(self, serial: int) -> None:
         """All that was sent at once has been answered."""
@@ -376,9 +405,7 @@ class Publisher:
         counts = count_topics(sent.publications)
         if not counts.keys() <= answer.clock.keys() or len(answer.groups) not in (0, len(counts)):
             return [Reject(FrameError("an answer to another bundle"))]
-        for publication in sent.publications:
-            if publication.n in self.outgoing:
-                self._drop(publication.n)
+        self._drop_all(answer.serial, sent.publications)
         for topic in counts:
             self._answered(topic)
             self.patience.pop(topic, None)

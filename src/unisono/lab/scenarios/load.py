@@ -66,6 +66,8 @@ def load_scenario(file: Path) -> Scenario:
 def read_scenario(text: Text, file: Path) -> Scenario:
     """The scenario that a text describes; traces are looked for beside the file."""
     top = Table(text, (), text.data, SCENARIO_KEYS)
+    if top.data.get("sequencer") == "sequencing_atoms":
+        top.fail("sequencer", 'is not simulated as "sequencing_atoms" yet; take "topic_managers"')
     top.word("sequencer", "topic_managers", ("topic_managers",))
     shape = _shape(top)
     guarantee = _guarantee(top, shape)

@@ -6,7 +6,7 @@ The line names the file, the line in it and the key: `world.toml, line 12: 'publ
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path as File
 from typing import Any, NoReturn
@@ -202,6 +202,8 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def _hint(value: object, words: Iterable[str]) -> str:
-    near = get_close_matches(value, list(words), 1, 0.6) if isinstance(value, str) else []
+def _hint(value: object, words: Sequence[str]) -> str:
+    near = get_close_matches(value, words, 1, 0.6) if isinstance(value, str) else []
+    if value == "order" and "guarantee" in words:
+        near = ["guarantee"]  # what the bus calls it
     return f"; did you mean '{near[0]}'?" if near else ""

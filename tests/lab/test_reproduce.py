@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from unisono.cli.main import app
 from unisono.lab.experiments import find_experiment
-from unisono.lab.reproduce import catalogue, dynamic, dynamic_claims, latency, overhead
+from unisono.lab.reproduce import buffers, catalogue, dynamic, dynamic_claims, latency, overhead, sequences
 from unisono.lab.reproduce.claims import beaten, number, trend
 from unisono.lab.reproduce.families import Family, Sweep
 from unisono.lab.reproduce.rows import Rows
@@ -48,6 +48,8 @@ def test_a_trend_that_does_not_hold_differs():
 def test_a_target_that_is_missed_differs():
     assert beaten("latency", paper=9.0, ours=1.0, factor=10, rule="").verdict == "differs"
     assert beaten("latency", paper=10.0, ours=1.0, factor=10, rule="").verdict == "reproduced"
+    assert beaten("tagged", paper=0.2, ours=0.0, rule="").measured == "0 instead of 0.2"
+    assert beaten("tagged", paper=0.0, ours=0.0, rule="").verdict == "differs"
 
 
 def test_what_the_paper_does_not_have_is_different_from_what_it_has(rows):
@@ -80,16 +82,17 @@ def test_rows_that_are_missing_are_an_error_and_not_a_verdict(rows):
         rows.mean("total_s", nodes=77)
 
 
-TINY = {"nodes": 60, "topics": 40, "subscriptions": 6, "events": 120}
+TINY = {"nodes": 60, "topics": 40, "subscriptions": 6, "events": 120, "duration_s": 8.0}
+TINIER = {"nodes": 12, "topics": 6, "subscriptions": 3, "events": 40}
 
 
-def tiny_tables(family, change=lambda row: row):
+def tiny_tables(family, change=lambda row: row, sizes=TINY):
     """Every sweep of a family with worlds of a few nodes, one run for each point."""
     tables = {}
     for sweep in family.sweeps("quick"):
         points = [dict(zip(sweep.grid, values, strict=True)) for values in product(*sweep.grid.values())]
         run = find_experiment(sweep.experiment).run
-        small = {name: value for name, value in TINY.items() if name in sweep.grid}
+        small = {name: value for name, value in sizes.items() if name in sweep.grid}
         kept = {"subscriptions"} if len(sweep.grid.get("subscriptions", ())) > 1 else set()
         rows = []
         for point in points:
@@ -101,9 +104,18 @@ def tiny_tables(family, change=lambda row: row):
     return tables
 
 
-@pytest.mark.parametrize("family", [overhead.FAMILY, dynamic_claims.FAMILY], ids=lambda family: family.name)
-def test_every_family_judges_and_plots_what_it_swept(family):
-    tables = tiny_tables(family)
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        (overhead.FAMILY, TINY),
+        (buffers.FAMILY, TINIER),
+        (dynamic_claims.FAMILY, TINY),
+        (sequences.FAMILY, TINY),
+    ],
+    ids=["overhead", "buffers", "dynamic", "sequences"],
+)
+def test_every_family_judges_and_plots_what_it_swept(family, sizes):
+    tables = tiny_tables(family, sizes=sizes)
     claims = family.judge(tables)
     assert {claim.figure for claim in claims} == {*family.figures, "beaten"}
     assert all(claim.verdict and claim.why and claim.measured != "" for claim in claims)
@@ -126,6 +138,31 @@ def test_what_does_not_change_with_time_differs_from_the_paper():
         "when popularity is shuffled at 300 s, latency rises steeply",
     ):
         assert verdicts[claim] == "differs"
+
+
+def test_a_detector_notes_sequences_one_after_the_other():
+    kinds = {"a": [0, 1, 2, 0], "b": [1, 2, 0, 2]}
+    in_order = [("a", 0), ("b", 0), ("b", 1), ("a", 3), ("a", 1), ("a", 2)]
+    assert sequences.detect(in_order, kinds) == {
+        (("a", 0), ("b", 0), ("b", 1)),
+        (("a", 3), ("a", 1), ("a", 2)),
+    }
+    assert sequences.detect(in_order[::-1], kinds) == set()
+
+
+def test_who_waits_detects_everything_and_the_bare_service_does_not():
+    world = {"nodes": 40, "duration_s": 30.0, "rate_s": 2.0}
+    assert sequences.run(world | {"setting": "ours"}, 2)["consistent"] == 1
+    assert sequences.run(world | {"setting": "bare"}, 2)["consistent"] < 0.7
+
+
+def test_a_buffer_and_full_stamps_leave_nothing_tagged():
+    world = {"nodes": 20, "topics": 8, "subscriptions": 4, "events": 120, "rate_s": 10.0}
+    paper, buffered, ours = (
+        buffers.run(world | {"stamps": stamps, "buffer": buffer}, 1)["tagged"]
+        for stamps, buffer in (("paper", 0), ("paper", 30), ("ours", 100))
+    )
+    assert paper > buffered > ours == 0
 
 
 def test_swaps_are_counted_as_the_engine_decides_them():

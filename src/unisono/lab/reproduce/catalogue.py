@@ -29,12 +29,12 @@ class Chosen(msgspec.Struct, frozen=True):
 def families() -> tuple[Family, ...]:
     """All families; numpy is needed from here on."""
     try:
-        from unisono.lab.reproduce import dynamic_claims, latency, overhead
+        from unisono.lab.reproduce import buffers, dynamic_claims, latency, overhead, sequences
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the reproductions need {error.name}; install it with: pip install 'unisono[lab]'"
         ) from None
-    return (latency.FAMILY, overhead.FAMILY, dynamic_claims.FAMILY)
+    return (latency.FAMILY, overhead.FAMILY, buffers.FAMILY, dynamic_claims.FAMILY, sequences.FAMILY)
 
 
 def choose(names: Sequence[str]) -> Chosen:

@@ -24,6 +24,7 @@ ORDERS = ("best", "uniform", "worst", "planned")
 SUBSCRIBING = ("drawn", "different")
 OVERHEAD_FIGURES = ("bytes", "overhead", "overhead_of_a_manager", "entries_max")
 
+DETECTING = ("bare", "buffer 0", "buffer 30", "unbounded", "ours")
 RANKINGS = ("best", "random", "dynamic", "ours", "together")
 WINDOWS = 60  # of time, in each of which latency and bytes are averaged: ten events each in the paper
 DYNAMIC_FIGURES = (
@@ -83,6 +84,35 @@ REPRODUCTIONS = {
             },
             figures=OVERHEAD_FIGURES,
             run=_run("overhead"),
+        ),
+        Experiment(
+            name="000-buffers",
+            says="what a buffer at subscribers brings and costs; every message through the engines",
+            parameters={
+                "nodes": _count("of the ring, all of them subscribers", 10_000),
+                "topics": _count("how many", 1_000),
+                "subscriptions": _count("different topics of a node", 1_000),
+                "events": _count("published", 100_000),
+                "rate_s": Parameter("events a second", least=0.01, most=1_000),
+                "buffer": Parameter("events that a subscriber holds at most", most=1e6, whole=True),
+                "stamps": Parameter(
+                    "the paper's, or ours that also name topics ranked below", ("paper", "ours")
+                ),
+            },
+            figures=("tagged", "heard_s", "total_s"),
+            run=_run("buffers"),
+        ),
+        Experiment(
+            name="000-sequences",
+            says="whether two subscribers detect the same patterns; every message through the engines",
+            parameters={
+                "nodes": _count("of the ring", 10_000),
+                "duration_s": Parameter("how long", least=1, most=1e6),
+                "rate_s": Parameter("events a second of each publisher", least=0.01, most=1_000),
+                "setting": Parameter("how events are ordered and held", DETECTING),
+            },
+            figures=("consistent", "sequences"),
+            run=_run("sequences"),
         ),
         Experiment(
             name="000-swaps",

@@ -56,7 +56,9 @@ class ManagerNode(Adopting):
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
         effects = self._handle(input, now)
-        return effects + self._prepared_if_done() + self._ask_if_long(now)
+        if self.planner_of is not None:
+            effects = effects + self._prepared_if_done()
+        return effects if isinstance(input, Appended) else effects + self._ask_if_long(now)
 
     def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:

@@ -91,7 +91,8 @@ class Host:
             while self._effects and self._waits_for is None:
                 effect = self._effects.popleft()
                 if isinstance(effect, Transmit):
-                    self._transmit(effect.to, effect.packet)
+                    if effect.packet.message is not None or not self._answers(effect.to):
+                        self._transmit(effect.to, effect.packet)
                     continue
                 pending = self._carry_out(effect)
                 if pending is not None:
@@ -99,6 +100,11 @@ class Host:
                     self._waits_for.add_done_callback(self._go_on)
         finally:
             self._working = False
+
+    def _answers(self, to: str) -> bool:
+        """Whether a packet goes the same way at once, which acknowledges everything that one without a message would."""
+        last = self._effects[-1] if self._effects else None
+        return isinstance(last, Transmit) and last.to == to
 
     def _go_on(self, done: asyncio.Future[object]) -> None:
         self._waits_for = None

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from unisono.cli.bench_sim_worlds import Size, measure
 from unisono.history import judge
 from unisono.journal.reader import read_records
 
@@ -89,13 +90,21 @@ def test_bench_core_reports_what_the_contract_asks_for():
 
 
 def test_bench_sim_stands_beside_simpy():
-    done = unisono("bench", "sim", "--occurrences", "10000", "--repeats", "1", "--json")
+    done = unisono("bench", "sim", "--occurrences", "10000", "--repeats", "1", "--no-worlds", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode == 0) == (not found["missed"])
     for figures in found["models"].values():
         others = [figures[k] for k in figures if k.startswith("simpy")]
         assert figures["ratio"] == pytest.approx(figures["unisono_occurrences_s"] / max(others), abs=0.01)
     assert found["ratio"] == min(figures["ratio"] for figures in found["models"].values())
+    assert found["worlds"] == []
+
+
+def test_bench_sim_measures_worlds():
+    found = measure(Size(nodes=60, topics=5, each=5, events=4))
+    assert found["is_quiet"]
+    assert found["deliveries"] == 60 * 4
+    assert 0 < found["set_up_s"] <= found["seconds"]
 
 
 def test_bad_usage_is_exit_code_2():

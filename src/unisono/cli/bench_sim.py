@@ -1,4 +1,4 @@
-"""`unisono bench sim`: how fast simulated time passes, beside SimPy on the same models in the same run."""
+"""`unisono bench sim`: how fast simulated time passes, beside SimPy on the same models; and whole worlds on a ring."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from unisono.cli.bench import Figures
+from unisono.cli.bench_sim_worlds import LARGE, SIZES, measure
 from unisono.cli.output import BAD_INPUT, Json, finish, people, print_json, progress
 from unisono.sim.kernel import Kernel
 
@@ -26,11 +27,13 @@ Seconds = Callable[[list[float]], float]
 def sim(
     occurrences: Annotated[int, typer.Option(min=10_000, help="Occurrences in each run.")] = 200_000,
     repeats: Annotated[int, typer.Option(min=1, max=50, help="Runs of which the best counts.")] = 5,
+    worlds: Annotated[bool, typer.Option(help="Worlds on a ring, too.")] = True,
+    large: Annotated[bool, typer.Option("--large", help="Worlds of 10,000 nodes, too: minutes.")] = False,
     json: Json = False,
 ) -> None:
-    """The simulator's kernel with handlers that do nothing but schedule, beside SimPy.
+    """The simulator's kernel with handlers that do nothing but schedule, beside SimPy; and worlds of many nodes.
 
-    Processor time is counted, the best of several runs, the three taking turns.
+    Processor time is counted: of the kernels, which take turns, the best of several runs; of each world one run.
     """
     try:
         import simpy  # noqa: F401 (only this command needs it)
@@ -41,7 +44,8 @@ def sim(
     delays = [random.expovariate(1.0) for _ in range(occurrences)]
     models = {AHEAD: _ahead(), **{f"{n} pending": _hold(n) for n in PENDING if 2 * n <= occurrences}}
     best: dict[tuple[str, str], float] = {}
-    steps = repeats * sum(map(len, models.values()))
+    sizes = (*SIZES, *(LARGE if large else ())) if worlds else ()
+    steps = repeats * sum(map(len, models.values())) + len(sizes)
     with progress("bench sim", steps) as tell:
         done = 0
         for _ in range(repeats):
@@ -52,6 +56,11 @@ def sim(
                     best[model, name] = min(seconds, best.get((model, name), seconds))
                     done += 1
                     tell(done, steps)
+        measured = []
+        for size in sizes:
+            measured.append(measure(size))
+            done += 1
+            tell(done, steps)
     figures: dict[str, Figures] = {}
     for model, contenders in models.items():
         speeds = {name: round(occurrences / best[model, name]) for name in contenders}
@@ -67,6 +76,7 @@ def sim(
         "simpy_occurrences_s": figures[AHEAD]["simpy_occurrences_s"],
         "ratio": min(f["ratio"] for f in figures.values()),
         "models": figures,
+        "worlds": measured,
     }
     result["missed"] = _missed(result)
     print_json(result) if json else _show(result)
@@ -167,7 +177,8 @@ def _missed(result: Figures) -> list[str]:
             missed.append(f"{model}: {figures['unisono_occurrences_s']:,}/s, target {OCCURRENCES_S_MIN:,}/s")
         if figures["ratio"] < RATIO_MIN:
             missed.append(f"{model}: {figures['ratio']} times SimPy, target {RATIO_MIN}")
-    return missed
+    restless = [world["nodes"] for world in result["worlds"] if not world["is_quiet"]]
+    return missed + [f"the world of {nodes:,} nodes did not come to rest" for nodes in restless]
 
 
 def _show(result: Figures) -> None:
@@ -178,5 +189,17 @@ def _show(result: Figures) -> None:
         speeds = [figures.get(f"{n}_occurrences_s") for n in ("unisono", "simpy", "simpy_processes")]
         table.add_row(model, *(f"{s:,}" if s else "" for s in speeds), str(figures["ratio"]))
     people.print(table)
+    if result["worlds"]:
+        _show_worlds(result)
     for line in result["missed"]:
         people.print(f"[bold red]missed[/]: {line}")
+
+
+def _show_worlds(result: Figures) -> None:
+    table = Table(title="exact worlds on a ring, 1 event/s for a minute")
+    for column in ("nodes", "topics", "held by each", "deliveries", "seconds", "deliveries/s"):
+        table.add_column(column, justify="right")
+    for world in result["worlds"]:
+        numbers = (world[k] for k in ("nodes", "topics", "topics_per_subscriber", "deliveries"))
+        table.add_row(*(f"{n:,}" for n in numbers), f"{world['seconds']:.1f}", f"{world['deliveries_s']:,}")
+    people.print(table)

@@ -21,7 +21,7 @@ from unisono.sim.latencies import Latencies, LatencyRecorder
 from unisono.sim.overlaid import FORWARD, PAPER, overlaid
 from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions
 
-NODES, TOPICS, EVENTS, HOST = 150, 6, 400, 77
+NODES, TOPICS, EVENTS, HOST = 150, 6, 300, 77
 MARKS = np.linspace(0.05, 0.95, 19)
 
 
@@ -68,10 +68,10 @@ def test_latencies_of_both_modes_are_one_distribution(managers: ManagerSettings,
     slow, quick = exact(overlay, events, managers, host), fast(overlay, events, managers, host)
     assert len(slow.ordering_s) == EVENTS
     assert (slow.delivered == held.sum(axis=0)[events.topic]).all()
-    # Two samples of 400 of one distribution are further apart than 0.137 in one of 1,000 cases.
+    # Two samples of 300 of one distribution are further apart than 0.159 in one of 1,000 cases.
     for name in ("ordering_s", "diffusion_s", "heard_s", "within"):
         one, other = getattr(slow, name), getattr(quick, name)
-        assert apart(one, other) < 0.137, name
+        assert apart(one, other) < 0.159, name
         assert one.mean() == pytest.approx(other.mean(), rel=0.08), name
     # The same event takes the same ways in both: what is long in one is long in the other.
     assert np.corrcoef(slow.ordering_s, quick.ordering_s)[0, 1] > 0.5

@@ -107,6 +107,12 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
     assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
 
 
+def test_tests_have_names_of_their_own() -> None:
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"{twice}: pytest takes modules of one name for one module"
+
+
 def test_the_project_stands_alone() -> None:
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     names = [n for n in tracked.stdout.decode().split("\0") if n]

@@ -12,13 +12,14 @@ import pytest
 
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.history import Kind, Outcome, judge
+from unisono.sim.fast.journeys import down_s
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.latencies import LatencyRecorder
 from unisono.sim.links import ADSL, Channel, Links, Mixture
 from unisono.sim.overlaid import FORWARD, PAPER, TAGGING, node_name, overlaid
 from unisono.sim.ring_routes import RingRoutes
 from unisono.sim.simulation import Ending
-from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions
+from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions, worst_case
 
 WAITING = SubscriberSettings(on_gap="wait")
 STEADY = Mixture(Channel(0.020, 0.0), Channel(0.200, 0.0))
@@ -149,3 +150,25 @@ def test_sums_say_what_records_say():
         assert found.within[i] == pytest.approx(np.mean([t <= 1.0 for t in took]))
         assert found.delivered[i] == len(told) == 40
         assert found.tagged[i] == sum(not r.in_order for r in told)
+
+
+def test_managers_on_one_node_order_ten_times_sooner_than_the_papers_chain():
+    nodes, topics = 100, 50
+    overlay = Overlay(nodes, topics, 1)
+    made = schedule(worst_case(topics), np.random.default_rng(1), rate_s=1, duration_s=30, publishers=nodes)
+    host = int(overlay.roots[0])
+    found = []
+    for managers, at, direct in ((PAPER, None, False), (FORWARD, host, False), (FORWARD, host, True)):
+        laid, sums = overlaid(overlay, made, seed=1, managers=managers, host=at), LatencyRecorder()
+        assert laid.simulation(routes=laid.routes(direct=direct), recorder=sums).run().is_quiet
+        found.append(sums.latencies())
+    chain, routed, direct_ones = found
+    assert chain.ordering_s.mean() > 10 * routed.ordering_s.mean()
+    # The bound: from publisher to sequencer, from there to the root, and down the tree.
+    root = int(overlay.roots[topics - 1])
+    legs = [overlay.links.mean_s(p, host) + overlay.links.mean_s(host, root) for p in made.publisher.tolist()]
+    tree = overlay.tree(topics - 1)
+    down = [
+        portion.seconds.max(axis=0) for portion in down_s(tree, overlay.links, 300, np.random.default_rng(1))
+    ]
+    assert direct_ones.total_s.mean() < 1.2 * (np.mean(legs) + np.concatenate(down).mean())

@@ -258,6 +258,17 @@ def test_subscribers_come_and_go_and_processes_fail():
     assert all(2.0 < r.at < 4.1 for r in seen)
 
 
+def test_who_crashes_comes_back_when_the_file_says_so():
+    text = SMALL.replace("count = 6\npick = 2", "count = 2") + "[nodes]\ncount = 2\n"
+    text += '[[faults]]\nat = 1.2\nkind = "crash"\nprocess = "s2"\n'
+    gone, back = run(text), run(text + "until = 1.4\n")
+    lives = [{r.process for r in done.records if r.kind is Kind.DELIVERED} for done in (gone, back)]
+    assert lives == [{"s1", "s2"}, {"s1", "s2", "s2.2"}]
+    assert gone.summary.is_good
+    assert back.summary.is_good
+    assert back.summary.groups[0].delivered > gone.summary.groups[0].delivered
+
+
 def test_a_trace_is_replayed(tmp_path):
     (tmp_path / "trace.csv").write_text("at,topic,publisher\n0.5,a,x\n0.75,b,y\n0.75,a,x\n3.0,b,y\n")
     text = '[[subscribers]]\ncount = 2\n[publications]\ntrace = "trace.csv"\n'
@@ -356,6 +367,10 @@ WRONG = {
     "a topic with a space": (
         replaced("count = 4", 'names = ["a b"]'),
         "line 5: 'topics.names' is no good: topic 'a b' has a space",
+    ),
+    "a topic twice": (
+        replaced("count = 4", 'names = ["a", "b", "a"]'),
+        "line 5: 'topics.names' has \"a\" twice",
     ),
     "count and names": (
         replaced("count = 4", 'names = ["a"]\ncount = 4'),

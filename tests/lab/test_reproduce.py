@@ -166,9 +166,11 @@ def test_a_buffer_and_full_stamps_leave_nothing_tagged():
 
 
 def test_swaps_are_counted_as_the_engine_decides_them():
-    point = {"topics": 200, "events": 300, "beta": 0.2}
+    point = {"topics": 200, "events": 300, "beta": 0.2, "joins_s": 0.0, "joining": "popular"}
     few, many = (dynamic.count_swaps(point | {"alpha": alpha}, 3)["swaps"] for alpha in (0.5, 0.1))
     assert 0 < few < many
+    churning = point | {"alpha": 0.1, "joins_s": 0.1}
+    assert dynamic.count_swaps(churning, 3)["swaps"] > many
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])

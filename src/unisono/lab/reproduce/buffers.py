@@ -63,13 +63,13 @@ def run(parameters: Mapping[str, Value], seed: int) -> Figures:
 
 
 def sweeps(profile: Profile) -> list[Sweep]:
-    """Smaller than the paper in both profiles: 60 nodes, or 500."""
+    """Smaller than the paper in both profiles: 40 nodes, or 500."""
     is_full = profile == "full"
     grid: dict[str, tuple[Value, ...]] = {
-        "nodes": (500,) if is_full else (60,),
+        "nodes": (500,) if is_full else (40,),
         "topics": (50,),
         "subscriptions": (20,),
-        "events": (1_800,) if is_full else (300,),
+        "events": (1_800,) if is_full else (250,),
         "rate_s": RATES,
         "buffer": BUFFERS,
         "stamps": ("paper", "ours"),

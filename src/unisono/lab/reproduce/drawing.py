@@ -24,9 +24,11 @@ def draw(plot: Plot, folder: Path) -> list[Path]:
         for curve in plot.curves:
             _draw_curve(axes, curve)
         figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    axes.set_xscale("log" if plot.is_log_x else "linear")
-    axes.set_yscale("log" if plot.is_log_y else "linear")
-    if not plot.is_log_y:
+    if plot.is_log_x:
+        axes.set_xscale("log")
+    if plot.is_log_y:
+        axes.set_yscale("log")
+    else:
         axes.set_ylim(bottom=0)
     axes.set_title(f"{plot.title} (paper {plot.figure.replace('-', ', figure ')}; simulated)", fontsize=10)
     axes.set_xlabel(plot.x)
@@ -54,4 +56,5 @@ def _draw_bars(axes: object, curves: list[Curve]) -> None:
     labels = [curve.label for curve in curves]
     heights = [curve.y[0] for curve in curves]
     spread = [curve.deviation[0] if curve.deviation else 0.0 for curve in curves]
-    axes.bar(labels, heights, yerr=spread, width=0.6)  # type: ignore[attr-defined]
+    colours = ["C1" if curve.is_ours else "C0" for curve in curves]
+    axes.bar(labels, heights, yerr=spread, width=0.6, color=colours)  # type: ignore[attr-defined]

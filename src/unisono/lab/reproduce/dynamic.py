@@ -21,11 +21,12 @@ from unisono.sim.fast.chains import Visits, conflicts_of, names_of
 from unisono.sim.fast.latency import Stamped, notify, stamp_and_return, stamp_at_one_host
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.fast.reranking import replan, swap, visits_by, visits_while_ranked
-from unisono.sim.workloads import Schedule, power_law, schedule
+from unisono.sim.workloads import Schedule, power_law, schedule, subscriptions, uniform
 
 JOINS = (
     4  # what joins have added to every sequence number before the first event; see docs/protocols/ranking.md
 )
+JOINED = 100  # topics that a join names
 HALF_LIFE_S = 120.0  # ours: after which a publication counts half
 INTERVAL_S = 5.0  # ours: between two changes at least
 
@@ -52,20 +53,30 @@ def _doublings(known: Known) -> float:
 
 
 def count_swaps(parameters: Mapping[str, Value], seed: int) -> Figures:
-    """How often topics change places, by the paper's rule; who subscribes plays no part."""
+    """How often topics change places by the paper's rule, and how far down events are then published.
+
+    Who subscribes plays no part, but that they do: each join adds one to the numbers of the topics it names.
+    """
     topics, events = int(parameters["topics"]), int(parameters["events"])
-    generator = np.random.default_rng([seed, 16])
+    joins_s, joining = float(parameters["joins_s"]), str(parameters["joining"])
+    generator, joins = np.random.default_rng([seed, 16]), np.random.default_rng([seed, 17])
     names = names_of(topics)
     ranking = papers_ranking(
         [names[i] for i in generator.permutation(topics)],
         float(parameters["alpha"]),
         float(parameters["beta"]),
     )
+    wanted = power_law(topics, SHAPE) if joining == "popular" else uniform(topics)
     published = schedule(power_law(topics, SHAPE), generator, rate_s=1, duration_s=events)
+    places = []
     for now, _, topic in published.events():
+        joined = subscriptions(wanted, int(joins.poisson(joins_s)), min(JOINED, topics // 2), joins)
+        for other in np.nonzero(joined)[1].tolist():
+            ranking.observe(names[other], 1, now)
+        places.append(ranking.rank.index(names[topic]))
         ranking.observe(names[topic], 1, now)
         swap(ranking, names[topic], now)
-    return {"swaps": float(ranking.swaps)}
+    return {"swaps": float(ranking.swaps), "late_place": float(np.mean(places[2 * events // 3 :]))}
 
 
 def run(parameters: Mapping[str, Value], seed: int) -> Figures:

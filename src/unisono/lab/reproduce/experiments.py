@@ -122,8 +122,10 @@ REPRODUCTIONS = {
                 "events": _count("published, one a second", 100_000),
                 "alpha": ALPHA,
                 "beta": BETA,
+                "joins_s": Parameter("subscribers that join, a second", most=100),
+                "joining": Parameter("which topics they hold", ("popular", "uniform")),
             },
-            figures=("swaps",),
+            figures=("swaps", "late_place"),
             run=_run("dynamic", "count_swaps"),
         ),
         Experiment(

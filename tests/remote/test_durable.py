@@ -556,9 +556,9 @@ def test_nobody_speaks_for_another_session():
     door = Door(1_000_000)
     place = Place("desk", ("a",), "p.place1-1", True, 5)
     for message in (Claim("desk", "p.place1-1", ("a",)), Save("p.place1-1", place)):
-        assert door.refusal("p.place1-1", message, ()) is None
-        assert "speaks for" in door.refusal("q.place1-1", message, ())
-    assert "sends what nodes send" in door.refusal("q.place1-1", Placed("desk", place), ())
+        assert door.refusal("p.place1-1", message, (), 100) is None
+        assert "speaks for" in door.refusal("q.place1-1", message, (), 100)
+    assert "sends what nodes send" in door.refusal("q.place1-1", Placed("desk", place), (), 100)
 
 
 def test_the_topics_of_a_place_stay_ordered_while_nobody_listens(nats_url):

@@ -17,6 +17,7 @@ from unisono.runtime.remote.wire import RERANK
 ADMIN = "admin"  # the client that may change ranks and owners
 OPERATOR = f"{ADMIN}.{RERANK}"
 STAMP_ROOM = 32 * 1024  # of a frame, for what nodes add to an event
+SIZE_MOST = 4  # times the bytes of its frame, which we may count for an event or a bundle
 ANSWER_S = 0.02  # a client is answered once in so long; all its buses hear it
 ASKERS_MAX = 4096
 
@@ -28,12 +29,16 @@ class Door:
         self._event_bytes_max = frame_bytes_max - STAMP_ROOM
         self._answered: dict[tuple[str, str], float] = {}
 
-    def refusal(self, source: str, message: Message | None, nodes: Container[str]) -> str | None:
-        """Why a client's message is not let in; None if it is."""
+    def refusal(
+        self, source: str, message: Message | None, nodes: Container[str], frame_bytes: int
+    ) -> str | None:
+        """Why a client's message, which came in a frame of so many bytes, is not let in; None if it is."""
         client = source.partition(".")[0]
         if client in nodes:
             return f"'{client}' is the name of a node"
         match message:
+            case Bundle() | Routed(_, Create()) if SIZE_MOST * frame_bytes <= self._event_bytes_max:
+                return None
             case Routed(_, Create(publication)):
                 if _size(publication) > self._event_bytes_max:
                     return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"

@@ -314,7 +314,7 @@ class Node:
         for packet in packets:
             if not is_node and packet.life > self._latest:
                 self._note_life(packet.life)
-            reason = None if is_node else self._door.refusal(source, packet.message, self._nodes)
+            reason = None if is_node else self._door.refusal(source, packet.message, self._nodes, len(frame))
             if reason is None:
                 self._host.arrived(source, packet, size)
             else:

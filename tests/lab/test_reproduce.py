@@ -197,9 +197,10 @@ class Killed(BaseException):
     """As a signal would end it: nothing on the way may catch it."""
 
 
-def test_a_killed_run_does_only_what_is_missing(tmp_path, monkeypatch):
-    grid = {name: (value,) for name, value in SMALL.items()}
-    grid |= {
+@pytest.fixture
+def cells_run(monkeypatch):
+    """A small figure 9, its cells run here instead of on Spark; returns the keys of those that were run."""
+    grid = {name: (value,) for name, value in SMALL.items()} | {
         "nodes": (10, 30),
         "publication": ("worst", "uniform", "power"),
         "sequencer": ("paper", "paper_direct", *latency.OURS),
@@ -211,7 +212,6 @@ def test_a_killed_run_does_only_what_is_missing(tmp_path, monkeypatch):
         latency.judge,
         latency.plots,
     )
-    monkeypatch.setattr(catalogue, "families", lambda: (small,))
     ran = []
 
     def run_here(spark, spec, todo, folder):
@@ -222,18 +222,21 @@ def test_a_killed_run_does_only_what_is_missing(tmp_path, monkeypatch):
             run_cell(spec.experiment, cell, str(folder))
             ran.append(cell.key)
 
+    session = type("Session", (), {"stop": lambda self: None})
+    monkeypatch.setattr(catalogue, "families", lambda: (small,))
     monkeypatch.setattr(pipeline_sweep, "_run_on_spark", run_here)
-    monkeypatch.setattr(
-        "unisono.pipeline.session.open_session", lambda *_: type("S", (), {"stop": lambda s: 0})()
-    )
+    monkeypatch.setattr("unisono.pipeline.session.open_session", lambda *_: session())
+    return ran
+
+
+def test_a_killed_run_does_only_what_is_missing(tmp_path, cells_run):
     command = ["lab", "reproduce", "000-9", "000-22", "--json", "--out", str(tmp_path)]
     with pytest.raises(Killed):
         CliRunner().invoke(app, command, catch_exceptions=False)
-    first = list(ran)
+    assert len(cells_run) == 10
     again = CliRunner().invoke(app, command)
     document = msgspec.json.decode(again.stdout)
-    assert len(first) == 10
-    assert len(ran) == len(set(ran)) == document["cells"] == 36
+    assert len(cells_run) == len(set(cells_run)) == document["cells"] == 36
     assert document["resumed"] == 10
     assert document["profile"] == "quick"
     assert document["seconds"] > 0
@@ -241,6 +244,29 @@ def test_a_killed_run_does_only_what_is_missing(tmp_path, monkeypatch):
     for name in ("000-9.png", "000-9.svg"):
         assert (tmp_path / "quick" / "figures" / name).stat().st_size > 1000
     assert "| 000-22 |" in (tmp_path / "quick" / "claims.md").read_text()
+
+
+def test_what_failed_is_run_again_and_nothing_is_judged_before(tmp_path, cells_run, monkeypatch):
+    (tmp_path / "quick" / "latency").mkdir(parents=True)
+    (tmp_path / "quick" / "latency" / "killed").touch()
+
+    def fails_sometimes(parameters, seed):
+        if parameters["publication"] == "uniform":
+            raise ValueError("no")
+        return good(parameters, seed)
+
+    command = ["lab", "reproduce", "000-9", "--json", "--out", str(tmp_path)]
+    good = latency.run
+    monkeypatch.setattr(latency, "run", fails_sometimes)
+    failed = CliRunner().invoke(app, command)
+    document = msgspec.json.decode(failed.stdout)
+    assert failed.exit_code == 1
+    assert (document["errors"], document["claims"]) == (12, [])
+    assert "ValueError: no" in document["first_error"]
+    monkeypatch.setattr(latency, "run", good)
+    document = msgspec.json.decode(CliRunner().invoke(app, command).stdout)
+    assert (document["errors"], document["resumed"]) == (0, 24)
+    assert len(cells_run) == 36 + 12
 
 
 def test_an_unknown_figure_is_one_line(tmp_path):

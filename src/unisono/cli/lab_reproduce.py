@@ -128,7 +128,7 @@ class _Tally:
         self.first_error = ""
 
     def run(self, sweep: Sweep, family: Family, out: Path, spark: Callable[[], SparkSession]) -> Rows:
-        """The rows of a sweep; only what is not finished yet is run."""
+        """The rows of a sweep; only what is not finished yet, or failed, is run."""
         import pyarrow.parquet as pq
 
         from unisono.pipeline.sweep import run_sweep
@@ -136,7 +136,7 @@ class _Tally:
 
         spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, seeds_per_cell=1)
         with progress(f"figures {', '.join(family.figures)}: {sweep.name}") as tell:
-            result = run_sweep(spark, spec, out / sweep.name, progress=tell)
+            result = run_sweep(spark, spec, out / sweep.name, retry=True, progress=tell)
         self.cells += result.cells
         self.resumed += result.resumed
         self.errors += result.errors

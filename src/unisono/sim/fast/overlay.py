@@ -17,11 +17,21 @@ class Overlay:
     """Pastry with SCRIBE, every node a subscriber; the manager of a topic is the root of its tree."""
 
     def __init__(
-        self, nodes: int, topics: int, seed: int, held: Bools | None = None, links: Links | None = None
+        self,
+        nodes: int,
+        topics: int,
+        seed: int,
+        held: Bools | None = None,
+        links: Links | None = None,
+        *,
+        candidates: int = 1,
     ) -> None:
-        """`held`: who holds what, a row for each node and a column for each topic; without it all hold all."""
+        """`held`: who holds what, a row for each node and a column for each topic; without it all hold all.
+
+        `candidates`: of how many nodes that fit an entry of a routing table is the nearest; with 1 none is preferred.
+        """
         self.links = links or Links(seed)
-        self.ring = Ring(nodes, seed, links=self.links)
+        self.ring = Ring(nodes, seed, links=self.links, candidates=candidates)
         self.keys = np.array([key_of(name) for name in names_of(topics)], np.uint64)
         self.roots = self.ring.roots(self.keys)
         self.held = held

@@ -41,7 +41,7 @@ def trend(
     figure: str, claim: str, *, holds: bool, measured: str, rule: str, paper: str = "", differs: str = ""
 ) -> Claim:
     """A trend of the text: reproduced if the rule holds."""
-    why = rule if holds else f"not so: {rule}" + (f"; {differs}" if differs else "")
+    why = rule if holds else f"this does not hold: {rule}" + (f"; {differs}" if differs else "")
     return Claim(
         figure, claim, paper or "said in the text", measured, "reproduced" if holds else "differs", why
     )

@@ -72,6 +72,24 @@ class EveryEntryCounts(Subscriber):
         return super().blocker(event) or strange
 
 
+class IsNextAsWritten(EveryEntryEqual):
+    """Every entry of a stamp counts, subscribed or not, and all but the own one equal the clock (001, isNext)."""
+
+    def blocker(self, event: Stamped) -> str | None:
+        """As `EveryEntryEqual` and `EveryEntryCounts`."""
+        strange = next((x for x in event.entries if x not in self.clock), None)
+        return super().blocker(event) or strange
+
+
+class ClockStandsStill(Subscriber):
+    """After a delivery the clock is set to what it was (001 Figure 3, lines 14 and 25)."""
+
+    def _deliver(self, event: Stamped) -> None:
+        clock, reached = dict(self.clock), dict(self.reached)
+        super()._deliver(event)
+        self.clock, self.reached = clock, reached
+
+
 class ClockNotMerged(Subscriber):
     """A delivery moves the clock of its own topic only."""
 

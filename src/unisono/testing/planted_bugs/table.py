@@ -54,6 +54,11 @@ BUGS: tuple[PlantedBug, ...] = (
         "001 isNext, CE-3", STUCK, worlds.PARTIAL, make_subscriber=engines.EveryEntryCounts,
     ),
     _bug(
+        "clock_stands_still",
+        "A delivery sets the clock to what it was.",
+        "001 Figure 3, lines 14 and 25", STUCK, worlds.ONE, make_subscriber=engines.ClockStandsStill,
+    ),
+    _bug(
         "transit_skipped",
         "Events hop straight to the next manager of their group and overtake those that take the road.",
         "001 routing, CE-4", STUCK, worlds.DETOUR, plan=engines.direct,

@@ -26,6 +26,8 @@ def world(subscriptions: dict[str, str], events: str, **more: object) -> TopicMa
     return TopicManagerScenario(topics, held, planned).but(**more)
 
 
+ONE = world({"s1": "T1"}, "a:T1 b:T1")
+
 TWO = world({"s1": "T1 T2", "s2": "T1 T2"}, "a:T1 b:T2")
 
 PARTIAL = world({"s1": "T1 T2", "s2": "T1 T2", "s3": "T2"}, "b:T2")

@@ -54,7 +54,8 @@ class Reproduction(msgspec.Struct, frozen=True):
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Papers (000) or figures (000-9); without, all.")
+        list[str] | None,
+        typer.Argument(help="Papers (000, 001) or parts (000-9, 001-lemma-4); without, all."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The paper's scale, at least 10 runs.")] = False,
     out: Annotated[Path, typer.Option(help="Where tables, figures and finished work are kept.")] = Path(
@@ -68,12 +69,12 @@ def reproduce(
     profile: Profile = "full" if full else "quick"
     chosen = choose(names or ())
     people.print(PROFILES[profile])
-    with needs_spark():
-        from unisono.pipeline.session import open_session
     session: list[SparkSession] = []
 
     def spark() -> SparkSession:
         if not session:
+            with needs_spark():
+                from unisono.pipeline.session import open_session
             session.append(open_session(master, remote))
         return session[0]
 
@@ -101,6 +102,9 @@ def _reproduce(
         if tally.errors:
             break
         claims += [claim for claim in family.judge(tables) if claim.figure in (*chosen.figures, "beaten")]
+        if family.examine is not None:
+            with progress(f"{family.name} of {family.figures[0][:3]}") as tell:
+                claims += family.examine(profile, chosen.figures, tell)
         wanted = [plot for plot in family.plots(tables) if plot.figure in chosen.figures]
         plots += [str(path) for plot in wanted for path in draw(plot, out / "figures")]
     claims += chosen.missing
@@ -129,10 +133,11 @@ class _Tally:
 
     def run(self, sweep: Sweep, family: Family, out: Path, spark: Callable[[], SparkSession]) -> Rows:
         """The rows of a sweep; only what is not finished yet, or failed, is run."""
-        import pyarrow.parquet as pq
+        with needs_spark():
+            import pyarrow.parquet as pq
 
-        from unisono.pipeline.sweep import run_sweep
-        from unisono.pipeline.sweep_spec import Spec
+            from unisono.pipeline.sweep import run_sweep
+            from unisono.pipeline.sweep_spec import Spec
 
         spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, seeds_per_cell=1)
         with progress(f"figures {', '.join(family.figures)}: {sweep.name}") as tell:

@@ -14,7 +14,6 @@ NOT_BUILT = {
     "000-22": "real processes: latency against 1 to 10 nodes quickly reaches a stable point",
     "000-23": "real processes: the percentage of notifications in a second falls with the event rate",
     "000-24": "real processes: close to JGroups at low rates, better at high ones",
-    "001": "its lemmas and its theorem",
 }
 
 
@@ -29,12 +28,13 @@ class Chosen(msgspec.Struct, frozen=True):
 def families() -> tuple[Family, ...]:
     """All families; numpy is needed from here on."""
     try:
-        from unisono.lab.reproduce import buffers, dynamic_claims, latency, overhead, sequences
+        from unisono.lab.reproduce import buffers, dynamic_claims, latency, lemmas, overhead, sequences
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the reproductions need {error.name}; install it with: pip install 'unisono[lab]'"
         ) from None
-    return (latency.FAMILY, overhead.FAMILY, buffers.FAMILY, dynamic_claims.FAMILY, sequences.FAMILY)
+    modules = (latency, overhead, buffers, dynamic_claims, sequences, lemmas)
+    return tuple(module.FAMILY for module in modules)
 
 
 def choose(names: Sequence[str]) -> Chosen:
@@ -46,7 +46,9 @@ def choose(names: Sequence[str]) -> Chosen:
     for name in names or ("000", "001"):
         found = [figure for figure in known if figure == name or figure.startswith(name + "-")]
         if not found:
-            raise ConfigError(f"'{name}' is no paper or figure we know; there are: 000, {', '.join(known)}")
+            raise ConfigError(
+                f"'{name}' is no paper or figure we know; there are: 000, 001, {', '.join(known)}"
+            )
         chosen.extend(figure for figure in found if figure not in chosen)
     return Chosen(
         figures=tuple(chosen),

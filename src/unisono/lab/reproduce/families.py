@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from unisono.lab.reproduce.rows import Rows
 
 Profile: TypeAlias = Literal["quick", "full"]
 Tables: TypeAlias = Mapping[str, Rows]  # by the name of the sweep
+Tell: TypeAlias = Callable[[int, int], None]  # how much is done, and of how much
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -57,3 +58,5 @@ class Family:
     sweeps: Callable[[Profile], list[Sweep]]
     judge: Callable[[Tables], list[Claim]]
     plots: Callable[[Tables], list[Plot]]
+    # What is explored anew whenever the command runs, for these figures.
+    examine: Callable[[Profile, Collection[str], Tell], list[Claim]] | None = None

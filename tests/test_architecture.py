@@ -24,8 +24,8 @@ ARROWS: dict[str, set[str]] = {
     "runtime": {"engines", "ens", "history", "journal", "model", "observability"},
     "sim": {"engines", "history", "journal", "model"},
     "pipeline": {"journal", "history", "model", "lab", "engines"},
-    # lab/faults starts servers, and talks to the public face
-    "lab": {"sim", "testing", "engines", "history", "model", "server", "unisono"},
+    # lab/faults and lab/wan start servers, and talk to the public face; lab/wan tells nodes who sequences what
+    "lab": {"sim", "testing", "engines", "history", "model", "runtime", "server", "unisono"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime", "server"},
     "cli": {
         "pipeline",

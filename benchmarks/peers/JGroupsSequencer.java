@@ -10,13 +10,17 @@ import org.jgroups.JChannel;
 import org.jgroups.Message;
 import org.jgroups.ReceiverAdapter;
 
-/** JGroups with SEQUENCER: the first member sequences what everybody sends. Called as program.py says. */
+/**
+ * JGroups with SEQUENCER: the first member sequences what everybody sends. Called as program.py says. Where members
+ * have stacks of their own, %d in the URL stands for the number of a member: subscribers, then publishers.
+ */
 class JGroupsSequencer {
   static final int TOPICS = 5, TOPIC_BYTES = 7, PAYLOAD = 100, HEAD = 16, RECORD = HEAD + 8;
   static final long SECOND_NS = 1_000_000_000L, FIRST_NS = 60 * SECOND_NS, IDLE_NS = 10 * SECOND_NS;
   static final long JOIN_NS = 50 * SECOND_NS;
 
-  static final int WARM_UP = 20_000, NOBODY = -1; // events before it counts, for the compiler that works at run time
+  static final int NOBODY = -1;
+  static final int WARM_UP = Integer.getInteger("warm_up", 20_000); // events before it counts, for the compiler
 
   /** Counts what it hears of the warm-up. */
   static final class Warming extends ReceiverAdapter {
@@ -48,8 +52,8 @@ class JGroupsSequencer {
     }
   }
 
-  static JChannel join(String configuration, ReceiverAdapter receiver) throws Exception {
-    JChannel channel = new JChannel(configuration);
+  static JChannel join(String configuration, int member, ReceiverAdapter receiver) throws Exception {
+    JChannel channel = new JChannel(configuration.replace("%d", String.valueOf(member)));
     if (receiver != null) channel.setReceiver(receiver);
     channel.connect("bench");
     return channel;
@@ -71,7 +75,7 @@ class JGroupsSequencer {
   static void subscribe(String configuration, String folder, int subscribers, int expected) throws Exception {
     Row[] rows = new Row[subscribers];
     JChannel[] channels = new JChannel[subscribers];
-    for (int i = 0; i < subscribers; i++) channels[i] = join(configuration, rows[i] = new Row(expected));
+    for (int i = 0; i < subscribers; i++) channels[i] = join(configuration, i, rows[i] = new Row(expected));
     for (JChannel channel : channels) waitForMembers(channel, subscribers);
     say("{\"ready\": true}");
     long since = System.nanoTime(), bound = FIRST_NS, before = 0;
@@ -105,11 +109,12 @@ class JGroupsSequencer {
     return event;
   }
 
-  static void publish(String configuration, int members, int publisher, int events, long rate) throws Exception {
+  static void publish(String configuration, int member, int members, int publisher, int events, long rate)
+      throws Exception {
     byte[][] topics = new byte[TOPICS][];
     for (int i = 0; i < TOPICS; i++) topics[i] = ("topic." + i).getBytes(StandardCharsets.US_ASCII);
     Warming warming = new Warming();
-    JChannel channel = join(configuration, warming);
+    JChannel channel = join(configuration, member, warming);
     waitForMembers(channel, members);
     for (int n = 0; n < WARM_UP; n++) channel.send(new Message(null, null, event(topics[n % TOPICS], NOBODY, n)));
     long until = System.nanoTime() + JOIN_NS;
@@ -136,7 +141,8 @@ class JGroupsSequencer {
       subscribe(words[1], words[2], subscribers, events * publishers);
     } else {
       int publisher = Integer.parseInt(words[5]);
-      publish(words[1], subscribers + publishers, publisher, events, Long.parseLong(words[7]));
+      int members = subscribers + publishers;
+      publish(words[1], subscribers + publisher, members, publisher, events, Long.parseLong(words[7]));
     }
     System.exit(0);
   }

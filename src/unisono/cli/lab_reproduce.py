@@ -107,7 +107,6 @@ def _reproduce(
                 claims += family.examine(profile, chosen.figures, tell)
         wanted = [plot for plot in family.plots(tables) if plot.figure in chosen.figures]
         plots += [str(path) for plot in wanted for path in draw(plot, out / "figures")]
-    claims += chosen.missing
     out.mkdir(parents=True, exist_ok=True)
     (out / "claims.md").write_text(as_markdown(claims, PROFILES[profile]))
     seconds = round(perf_counter() - started, 1)

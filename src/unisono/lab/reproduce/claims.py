@@ -47,7 +47,7 @@ def trend(
     )
 
 
-def not_testable(figure: str, claim: str, why: str = "not built yet") -> Claim:
+def not_testable(figure: str, claim: str, why: str) -> Claim:
     """A claim that nothing here can judge."""
     return Claim(figure, claim, "said in the text", "", "not testable", why)
 

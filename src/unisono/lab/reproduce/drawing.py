@@ -30,7 +30,7 @@ def draw(plot: Plot, folder: Path) -> list[Path]:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-    axes.set_title(f"{plot.title} (paper {plot.figure.replace('-', ', figure ')}; simulated)", fontsize=10)
+    axes.set_title(f"{plot.title} (paper {plot.figure.replace('-', ', figure ')}; {plot.how})", fontsize=10)
     axes.set_xlabel(plot.x)
     axes.set_ylabel(plot.y)
     axes.grid(alpha=0.3)

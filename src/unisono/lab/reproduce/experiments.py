@@ -36,6 +36,14 @@ DYNAMIC_FIGURES = (
     *(f"bytes_{i:02}" for i in range(WINDOWS)),
 )
 
+WAN_RATES = (5, 25, 50, 75, 100)  # events a second
+PLACINGS = ("spread", "together", "beside")
+WAN_FIGURES = ("mean_s", "within")
+WAN_NODES_FIGURES = tuple(f"{name}_{figure}" for name in PUBLICATIONS for figure in WAN_FIGURES)
+WAN_RATES_FIGURES = tuple(
+    f"{name}_{rate}_{figure}" for rate in WAN_RATES for name in PUBLICATIONS for figure in WAN_FIGURES
+)
+
 
 def _run(module: str, function: str = "run") -> Callable[[Mapping[str, Value], int], Figures]:
     """A function of a module of this package, imported when it is first called."""
@@ -55,9 +63,38 @@ def _count(says: str, most: float) -> Parameter:
 ALPHA = Parameter("how early the function of popularity is flat", least=0.001, most=10)
 BETA = Parameter("by how much a topic must exceed another", most=1)
 
+DURATION = Parameter("seconds for each publication model and rate", least=0.1, most=3600)
+WAN = {
+    "nodes": _count("processes that sequence", 100),
+    "subscribers": _count("processes that hold all five topics", 100),
+    "placing": Parameter("where topics are sequenced", PLACINGS),
+}
+
 REPRODUCTIONS = {
     experiment.name: experiment
     for experiment in (
+        Experiment(
+            name="000-wan-nodes",
+            says="real processes behind lines of 21 ms: latency in each publication model",
+            parameters=WAN
+            | {"rate_s": Parameter("events a second", least=0.1, most=1_000), "duration_s": DURATION},
+            figures=WAN_NODES_FIGURES,
+            run=_run("prototype", "run_nodes"),
+        ),
+        Experiment(
+            name="000-wan-rates",
+            says="real processes behind lines of 21 ms: latency in each publication model at 5 to 100 events a second",
+            parameters=WAN | {"duration_s": DURATION},
+            figures=WAN_RATES_FIGURES,
+            run=_run("prototype", "run_rates"),
+        ),
+        Experiment(
+            name="000-wan-jgroups",
+            says="ten members of JGroups, SEQUENCER over TCP, the same links: latency",
+            parameters={"rate_s": _count("events a second", 1_000), "duration_s": DURATION},
+            figures=("is_there", *WAN_FIGURES),
+            run=_run("prototype", "run_jgroups"),
+        ),
         Experiment(
             name="000-latency",
             says="topics that everybody holds, on SCRIBE: how long events take to be stamped and heard",

@@ -47,6 +47,7 @@ class Plot(msgspec.Struct, frozen=True):
     is_log_x: bool = False
     is_log_y: bool = False
     is_bars: bool = False
+    how: str = "simulated"
 
 
 @dataclass(frozen=True, slots=True)

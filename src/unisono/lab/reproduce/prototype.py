@@ -110,6 +110,7 @@ def sweeps(profile: Profile) -> list[Sweep]:
     seeds, subscribers = 10 if is_full else 1, (10,) if is_full else (3,)
     nodes: tuple[Value, ...] = (1, 2, 4, 6, 8, 10) if is_full else (1, 2, 4, 10)
     lasts: tuple[Value, ...] = (20.0,) if is_full else (2.0,)
+    placings = tuple(PLACINGS) if is_full else ("spread", "beside")
     return [
         Sweep(
             "wan-nodes",
@@ -117,7 +118,7 @@ def sweeps(profile: Profile) -> list[Sweep]:
             {
                 "nodes": nodes,
                 "subscribers": subscribers,
-                "placing": tuple(PLACINGS),
+                "placing": placings,
                 "rate_s": (1.0,) if is_full else (5.0,),
                 "duration_s": lasts,
             },
@@ -126,7 +127,7 @@ def sweeps(profile: Profile) -> list[Sweep]:
         Sweep(
             "wan-rates",
             "000-wan-rates",
-            {"nodes": (10,), "subscribers": subscribers, "placing": tuple(PLACINGS), "duration_s": lasts},
+            {"nodes": (10,), "subscribers": subscribers, "placing": placings, "duration_s": lasts},
             seeds,
         ),
         Sweep("wan-jgroups", "000-wan-jgroups", {"rate_s": WAN_RATES, "duration_s": lasts}, seeds),

@@ -207,7 +207,8 @@ def plots(tables: Tables) -> list[Plot]:
     nodes, rates, peers = tables["wan-nodes"], tables["wan-rates"], tables["wan-jgroups"]
     sizes, at = [float(n) for n in nodes.distinct("nodes")], [float(rate) for rate in WAN_RATES]
     by_nodes, shares, means = [], [], []
-    for placing, where in PLACINGS.items():
+    for placing in rates.distinct("placing"):
+        where = PLACINGS[placing]
         is_ours = placing != "spread"
         for model in ("worst",) if is_ours else PUBLICATIONS:
             label = f"{MODELS[model]}, {where}"

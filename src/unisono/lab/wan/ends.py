@@ -24,6 +24,7 @@ RECORD = struct.Struct(HEAD.format + "Q")  # and when it was had
 PAD = bytes(100 - HEAD.size)
 READY = '{"ready": true}'
 WARM_UP = 2**32 - 1  # the phase that does not count: an event on each topic
+SETTLE_S = 1.0  # until what came of starting everything is over
 PAUSE_S = 0.3  # between phases
 
 
@@ -54,7 +55,7 @@ async def publish(work: Work) -> None:
         for n, topic in enumerate(TOPICS):
             await bus.publish(topic, _payload(WARM_UP, n))
         for i, phase in enumerate(work.phases):
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S if i else SETTLE_S)
             began = time.monotonic()
             for n, place in enumerate(phase.topics):
                 await asyncio.sleep(max(0.0, began + n / phase.rate_s - time.monotonic()))

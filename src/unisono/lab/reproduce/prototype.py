@@ -43,7 +43,8 @@ def run_nodes(parameters: Mapping[str, Value], seed: int) -> Figures:
 def run_rates(parameters: Mapping[str, Value], seed: int) -> Figures:
     """The points of figures 23 and 24 that one set of processes gives: all rates in all publication models."""
     duration_s = float(parameters["duration_s"])
-    asked = [(name, float(rate), duration_s) for rate in WAN_RATES for name in PUBLICATIONS]
+    models = reversed(PUBLICATIONS)  # what fills lines comes last
+    asked = [(name, float(rate), duration_s) for name in models for rate in WAN_RATES]
     return _run(parameters, seed, asked, "{name}_{rate:.0f}")
 
 

@@ -114,8 +114,8 @@ def _rates(rows: Rows) -> list[Claim]:
             holds=min(shares["power"]) >= 95,
             measured=f"power law: {listed(shares['power'])} %",
             rule="at least 95 % at every rate with the power law",
-            differs="the few events on the last topics fill the lines of nodes that all others pass too; what is stored "
-            "for a takeover takes as much of a line as what is told",
+            differs="events on the last topics fill the lines of managers that others pass too; what is stored for a "
+            "takeover takes as much of a line as what is told",
         ),
     ]
     if late["worst"]:

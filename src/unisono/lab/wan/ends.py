@@ -23,9 +23,9 @@ HEAD = struct.Struct("<QII")  # when it was published (ns), in which phase, its 
 RECORD = struct.Struct(HEAD.format + "Q")  # and when it was had
 PAD = bytes(100 - HEAD.size)
 READY = '{"ready": true}'
-WARM_UP = 2**32 - 1  # the phase that does not count: an event on each topic
+WARM_UP = 2**32 - 1  # what does not count: before each phase an event on each topic
 SETTLE_S = 1.0  # until what came of starting everything is over
-PAUSE_S = 0.3  # between phases
+PUBLISH_S = 60.0  # for an acknowledgement: lines may be full
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -45,17 +45,16 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def expected(self) -> int:
-        """Events in all, the warm-up included."""
-        return len(TOPICS) + sum(len(phase.topics) for phase in self.phases)
+        """Events in all, warm-ups included."""
+        return sum(len(TOPICS) + len(phase.topics) for phase in self.phases)
 
 
 async def publish(work: Work) -> None:
-    """All phases, one after the other; the next begins when the nodes have all of the last one."""
-    async with unisono.connect(work.url, name=work.name) as bus:
-        for n, topic in enumerate(TOPICS):
-            await bus.publish(topic, _payload(WARM_UP, n))
+    """All phases, one after the other; the next begins when the lines have nothing more to carry of the last one."""
+    async with unisono.connect(work.url, name=work.name, publish_timeout=PUBLISH_S) as bus:
         for i, phase in enumerate(work.phases):
-            await asyncio.sleep(PAUSE_S if i else SETTLE_S)
+            await asyncio.gather(*(bus.publish(topic, _payload(WARM_UP, i)) for topic in TOPICS))
+            await asyncio.sleep(0 if i else SETTLE_S)
             began = time.monotonic()
             for n, place in enumerate(phase.topics):
                 await asyncio.sleep(max(0.0, began + n / phase.rate_s - time.monotonic()))

@@ -104,7 +104,9 @@ class TellsJoins(Member):
         if due:
             for topic, number in joined.reached.items():
                 self._raise(topic, number)
-            effects += self._updates(joined)
+            self.inner._out = []
+            self.inner._release_all()
+            effects += self._reroute(self.inner._out) + self._updates(joined)
         return effects
 
     def _updates(self, joined: Joined) -> list[Effect]:

@@ -16,7 +16,7 @@ from unisono.lab.reproduce.lemma_worlds import Rules, described
 from unisono.sim.explore import Explorer
 from unisono.sim.explore.search import Step
 
-STATES_MAX: dict[Profile, int] = {"quick": 6_000, "full": 60_000}  # of a world that moves
+STATES_MAX: dict[Profile, int] = {"quick": 20_000, "full": 60_000}  # of a world that moves
 
 
 @dataclass(frozen=True)

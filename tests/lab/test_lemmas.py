@@ -101,4 +101,4 @@ def test_the_command_explores_without_spark_and_reports_every_claim(tmp_path, mo
     assert result.exit_code == 0
     claims = msgspec.json.decode(result.stdout)["claims"]
     assert [claim["figure"] for claim in claims] == ["001-fig-3", "001-fig-3", "001-fig-5", "beaten"]
-    assert "| 001-fig-5 |" in (tmp_path / "quick" / "claims.md").read_text()
+    assert "| 001-fig-5 |" in (tmp_path / "quick" / "claims_001-fig-3_001-fig-5.md").read_text()

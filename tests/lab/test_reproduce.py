@@ -242,7 +242,7 @@ def test_a_killed_run_does_only_what_is_missing(tmp_path, cells_run):
     assert {claim["figure"] for claim in document["claims"]} == {"000-9", "beaten"}
     for name in ("000-9.png", "000-9.svg"):
         assert (tmp_path / "quick" / "figures" / name).stat().st_size > 1000
-    assert "| 000-9 |" in (tmp_path / "quick" / "claims.md").read_text()
+    assert "| 000-9 |" in (tmp_path / "quick" / "claims_000-9.md").read_text()
 
 
 def test_what_failed_is_run_again_and_nothing_is_judged_before(tmp_path, cells_run, monkeypatch):

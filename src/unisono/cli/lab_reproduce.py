@@ -20,7 +20,7 @@ from unisono.lab.reproduce.families import Family, Profile, Sweep
 from unisono.lab.reproduce.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -28,6 +28,7 @@ PROFILES = {
     "quick": "quick profile: fewer events and runs than the paper; --full for its scale and at least 10 runs",
     "full": "full profile: the paper's scale, at least 10 runs for each point",
 }
+NAMES_SHOWN = 4  # of papers and parts, in the name of a file
 COLOURS = {"reproduced": "green", "differs": "yellow", "not testable": "dim"}
 
 
@@ -37,6 +38,7 @@ class Reproduction(msgspec.Struct, frozen=True):
     profile: str
     says: str
     claims: list[Claim]
+    table: str  # the file with the claims as a table
     plots: list[str]
     cells: int
     resumed: int  # cells that an earlier run with the same --out had finished
@@ -79,7 +81,7 @@ def reproduce(
         return session[0]
 
     try:
-        result = _reproduce(chosen, profile, out / profile, spark)
+        result = _reproduce(chosen, profile, out / profile, _claims_name(names or ()), spark)
     finally:
         for opened in session:
             opened.stop()
@@ -90,8 +92,16 @@ def reproduce(
     finish(held=result.held)
 
 
+def _claims_name(names: Sequence[str]) -> str:
+    """The file of the claims about these papers and parts: one run must not replace what another found."""
+    shown = (
+        names if len(names) <= NAMES_SHOWN else (*names[:NAMES_SHOWN], f"and-{len(names) - NAMES_SHOWN}-more")
+    )
+    return "_".join(["claims", *shown]) + ".md"
+
+
 def _reproduce(
-    chosen: Chosen, profile: Profile, out: Path, spark: Callable[[], SparkSession]
+    chosen: Chosen, profile: Profile, out: Path, claims_name: str, spark: Callable[[], SparkSession]
 ) -> Reproduction:
     started = perf_counter()
     claims: list[Claim] = []
@@ -108,12 +118,14 @@ def _reproduce(
         wanted = [plot for plot in family.plots(tables) if plot.figure in chosen.figures]
         plots += [str(path) for plot in wanted for path in draw(plot, out / "figures")]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "claims.md").write_text(as_markdown(claims, PROFILES[profile]))
+    table = out / claims_name
+    table.write_text(as_markdown(claims, PROFILES[profile]))
     seconds = round(perf_counter() - started, 1)
     return Reproduction(
         profile,
         PROFILES[profile],
         claims,
+        str(table),
         plots,
         tally.cells,
         tally.resumed,
@@ -171,4 +183,4 @@ def _show(result: Reproduction, out: Path) -> None:
         ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         + f"; {result.cells} cells, {result.resumed} of them from before; {result.seconds:.0f} s"
     )
-    people.print(f"{out / 'claims.md'}, {out / 'figures'}, tables of all runs: {out}/*/runs.parquet")
+    people.print(f"{result.table}, {out / 'figures'}, tables of all runs: {out}/*/runs.parquet")

@@ -19,3 +19,11 @@ def test_one_that_is_too_heavy_is_kept_alone():
     assert (len(memo), memo.get(2)) == (1, "2")
     memo.put(3, "3", 10)
     assert (len(memo), memo.get(3)) == (1, "3")
+
+
+def test_what_takes_the_place_of_another_takes_its_weight_off():
+    memo: Memo[int, str] = Memo(3, 100)
+    for n in range(50):
+        memo.put(1, str(n), 40)
+    memo.put(2, "two", 40)
+    assert (memo.get(1), memo.get(2)) == ("49", "two")

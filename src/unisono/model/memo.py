@@ -25,9 +25,10 @@ class Memo(Generic[K, V]):
         return None if found is None else found[0]
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Remember what was made, which was not remembered."""
+        """Remember what was made, instead of what was remembered by this key."""
+        _, before = self._kept.pop(key, (None, 0))
         self._kept[key] = (value, weight)
-        self._weight += weight
+        self._weight += weight - before
         while len(self._kept) > self._count_max or (self._weight > self._weight_max and len(self._kept) > 1):
             _, (_, gone) = self._kept.popitem(last=False)
             self._weight -= gone

@@ -301,6 +301,36 @@ def test_no_more_of_a_topic_is_under_way_than_nodes_remember():
     assert sum(map(len, sent(effects))) == UNDER_WAY_MAX
 
 
+class OneByOne(Publisher):
+    """Looks at every event by itself."""
+
+    def _many(self, queue, most, now):
+        return []
+
+
+@given(st.lists(st.lists(st.sampled_from("AABC"), max_size=700), max_size=8), st.data())
+@settings(max_examples=60, deadline=None)
+def test_taking_many_at_once_is_taking_them_one_by_one(turns, data):
+    both, n, now = (Publisher(), OneByOne()), 1, 0.0
+    for one in both:
+        one.handle(Controlled(control("line")), now)
+    out = []
+    for names in turns:
+        now += 0.01
+        effects = [one.handle(Publish(published(names, n)), now) for one in both]
+        n += len(names)
+        assert effects[0] == effects[1]
+        out += [e.message.serial for e in effects[0] if isinstance(e.message, Bundle)]
+        if out and data.draw(st.booleans()):
+            answer = SequencedBundle(0, out.pop(0), 0, {"A": 0, "B": 0, "C": 0}, ())
+            answered = [one.handle(Received("N1", answer), now) for one in both]
+            sends = [[e for e in effects if isinstance(e, Send)] for effects in answered]
+            assert sends[0] == sends[1]
+            out += [e.message.serial for e in sends[0] if isinstance(e.message, Bundle)]
+        assert both[0].state() == both[1].state()
+        both[0].check()
+
+
 def test_an_answer_to_a_bundle_that_was_answered_changes_nothing():
     one = publisher()
     one.handle(Publish(published("AB")), 0.0)

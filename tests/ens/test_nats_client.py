@@ -125,3 +125,40 @@ def test_whoever_raises_ends_nothing(caplog):
     one.feed(message(1) + b"PING\r\n")
     assert one.rest == b"PING\r\n"
     assert "raised" in caplog.text
+
+
+class Transport:
+    def __init__(self):
+        self.log = []
+        self.closing = False
+
+    def pause_reading(self):
+        self.log.append("pause")
+
+    def resume_reading(self):
+        self.log.append("resume")
+
+    def is_closing(self):
+        return self.closing
+
+
+@pytest.mark.parametrize(
+    ("size", "closing", "full", "log"),
+    [
+        (10, False, False, []),
+        (40_000, False, False, ["pause", "resume"]),
+        (40_000, True, False, ["pause"]),
+        (40_000, False, True, ["pause"]),
+    ],
+)
+def test_who_was_told_much_has_its_turn_before_more_is_read(size, closing, full, log):
+    async def main():
+        one, transport = Reading(), Transport()
+        one.client._reading = one.reader, transport
+        one.reader._paused, transport.closing = full, closing
+        one.feed(b"MSG u.t 7 %d\r\n%b\r\n" % (size, bytes(size)))
+        assert transport.log == log[:1]
+        await asyncio.sleep(0)
+        assert transport.log == log
+
+    asyncio.run(main())

@@ -21,9 +21,6 @@ class Missing:
         self.known: dict[str, int] = {}
         self.asks: dict[str, tuple[float, float]] = {}  # topic -> when, and the pause after that
 
-    def __bool__(self) -> bool:
-        return bool(self.asks)
-
     def learn(self, topic: str, number: int, reached: int, now: float) -> None:
         """`number` of `topic` exists; everything up to `reached` has been dealt with."""
         if number > self.known.get(topic, 0):

@@ -11,17 +11,25 @@ Not here yet: repeated requests, changes of groups, placement of atoms on nodes.
 """
 
 from unisono.engines.sequencing_atoms.atom import Atom, Ingress, atom_address
-from unisono.engines.sequencing_atoms.graph import AtomGraph, atom_name, atoms_of, check_graph, line_of_atoms
+from unisono.engines.sequencing_atoms.builders import forest_of_atoms, graph_of_plan, line_of_atoms
+from unisono.engines.sequencing_atoms.graph import AtomGraph, atom_name, atoms_of, check_graph
+from unisono.engines.sequencing_atoms.numbers import atom_numbers
+from unisono.engines.sequencing_atoms.overlaps import Change, MemberOverlaps
 from unisono.engines.sequencing_atoms.receiver import Receiver
 
 __all__ = [
     "Atom",
     "AtomGraph",
+    "Change",
     "Ingress",
+    "MemberOverlaps",
     "Receiver",
     "atom_address",
     "atom_name",
+    "atom_numbers",
     "atoms_of",
     "check_graph",
+    "forest_of_atoms",
+    "graph_of_plan",
     "line_of_atoms",
 ]

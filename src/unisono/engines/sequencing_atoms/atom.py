@@ -7,7 +7,7 @@ from typing import Self
 
 from unisono.engines.effects import Announce, Effect, Reject, Send
 from unisono.engines.inputs import Input, Received
-from unisono.engines.sequencing_atoms.graph import AtomGraph, atoms_of
+from unisono.engines.sequencing_atoms.graph import AtomGraph
 from unisono.model.errors import FrameError
 from unisono.model.frames import Create, Entries, Fill, Publication, Sequenced, Stamped
 
@@ -47,7 +47,7 @@ class Ingress(_Counter):
     def __init__(self, group: str, graph: AtomGraph) -> None:
         self.group = group
         self.path = graph.paths[group]
-        self.atoms = tuple(atom for atom, pair in atoms_of(graph.groups).items() if group in pair)
+        self.atoms = graph.atoms_by_group[group]
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from unisono.engines.contract import Engine
-from unisono.engines.sequencing_atoms import Atom, AtomGraph, Ingress, Receiver, atom_address, atoms_of
+from unisono.engines.sequencing_atoms import Atom, AtomGraph, Ingress, Receiver, atom_address
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.sim.explore.scenario import LIVENESS, NO_FAULTS, Faults, Planned
@@ -48,7 +48,7 @@ class AtomScenario:
     def sequencers(self) -> dict[str, Engine]:
         """An ingress for every group, and the atoms."""
         engines: dict[str, Engine] = {manager_address(g): Ingress(g, self.graph) for g in self.graph.groups}
-        return engines | {atom_address(atom): Atom(atom) for atom in atoms_of(self.graph.groups)}
+        return engines | {atom_address(atom): Atom(atom) for atom in self.graph.atoms}
 
     def publisher(self) -> Engine:
         """A publisher; it finds the ingress where a topic's manager would be."""

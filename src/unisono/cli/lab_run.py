@@ -29,7 +29,9 @@ _TELL_S = 2.0  # how often somebody without a terminal is told how far a run is
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario file; docs/lab.md says what is in it.")],
     out: Annotated[Path | None, typer.Option(help="A new folder for the journal and the summary.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the seed in the file.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**53, help="Instead of the seed in the file.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Simulate the world a file describes, with every protocol message, and judge what everybody was told."""

@@ -35,8 +35,8 @@ def finish(*, held: bool) -> NoReturn:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar; call what it yields with (done, total)."""
+    """A progress bar, where there is a terminal to draw it; call what it yields with (done, total)."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=people, transient=True) as bar:
+    with Progress(*columns, console=people, transient=True, disable=not people.is_terminal) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,8 @@ def read_trace(path: str | Path) -> Iterator[Traced]:
 
 
 def _traced(row: Mapping[str, Any], where: str) -> Traced:
+    if None in row:
+        raise TraceError(f"{where}: more values than there are columns")
     try:
         at, topic = float(row["at"]), str(row["topic"] or "")
         publisher, size = str(row.get("publisher") or "p1"), int(row.get("size_bytes") or 0)
@@ -49,8 +52,10 @@ def _traced(row: Mapping[str, Any], where: str) -> Traced:
         raise TraceError(f"{where}: no column {error}; a trace has 'at' and 'topic'") from None
     except (TypeError, ValueError) as error:
         raise TraceError(f"{where}: {error}; 'at' is a number of seconds, 'size_bytes' a whole one") from None
-    if not topic or not at >= 0 or size < 0:
-        raise TraceError(f"{where}: a publication has a topic, a time and a size, none below zero")
+    if not topic or not 0 <= at < inf or size < 0:
+        raise TraceError(
+            f"{where}: a publication has a topic, a time and a size, none below zero or infinite"
+        )
     return Traced(at, topic, publisher, size)
 
 

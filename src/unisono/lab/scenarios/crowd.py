@@ -166,6 +166,7 @@ def _group(
         replies=table.number("replies", 0.0, most=1.0),
         joins_at=joins_at,
         leaves_at=leaves_at,
+        said_at=table.place_of("pick" if pick else "topics"),
     )
 
 
@@ -228,10 +229,10 @@ def read_feeds(
         else _feed(table, topics, names, shape, duration)
         for table, trace in zip(tables, traces, strict=True)
     ]
-    events = sum(feed.rate * (feed.stop - feed.start) * feed.burst + len(feed.trace) for feed in feeds)
+    most, events = max(feeds, key=lambda feed: feed.events), sum(feed.events for feed in feeds)
     if events > EVENTS_MAX:
-        tables[0].fail(
-            "rate", f"makes {events:,.0f} events; the exact simulator takes {EVENTS_MAX:,} at most in one run"
+        raise ConfigError(
+            f"{most.said_at} makes {events:,.0f} events; the exact simulator takes {EVENTS_MAX:,} at most in one run"
         )
     return tuple(feeds), topics, duration
 
@@ -259,6 +260,7 @@ def _feed(table: Table, topics: Topics, names: Names, shape: Shape, duration: fl
         burst=table.whole("burst", 1, least=1, most=1000),
         start=start,
         stop=stop,
+        said_at=table.place_of("rate"),
     )
 
 
@@ -276,8 +278,10 @@ def _replay(table: Table, trace: tuple[Traced, ...], topics: Topics, names: Name
     publishers = tuple(dict.fromkeys(event.publisher for event in trace))
     for name in publishers:
         names.take(table, "trace", name)
+    if trace[0].at > duration:
+        table.fail("trace", f"begins at {trace[0].at:g} seconds, and 'duration' is {duration:g}")
     trace = tuple(event for event in trace if event.at <= duration)
-    return Feed(publishers, 0.0, (), Popular(), False, 1, 0.0, duration, trace)
+    return Feed(publishers, 0.0, (), Popular(), False, 1, 0.0, duration, trace, table.place_of("trace"))
 
 
 def _trace(table: Table, folder: Path) -> tuple[Traced, ...]:

@@ -5,6 +5,7 @@ The line names the file, the line in it and the key: `world.toml, line 12: 'publ
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from unisono.model.errors import ConfigError
 
 BYTES_MAX = 10_000_000
 _SHOWN_MAX = 60
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class Text:
@@ -30,7 +32,7 @@ class Text:
         except RecursionError:
             raise ConfigError(f"{name} is not TOML: it is nested too deeply") from None
         except ValueError as error:
-            raise ConfigError(f"{name} is not TOML: {one_line(str(error))}") from None
+            raise ConfigError(_not_toml(name, text, str(error))) from None
 
     def line_of(self, path: Path) -> int:
         """The line of a key, or of the table it would be in."""
@@ -78,10 +80,13 @@ class Table:
 
     def fail(self, key: str, why: str, *, place: int | None = None) -> NoReturn:
         """Raise the one line that says what is wrong with a key, or with an element of its array."""
-        path = (*self.path, key) if key else self.path
+        raise ConfigError(f"{self.place_of(key, place)} {one_line(why)}")
+
+    def place_of(self, key: str, place: int | None = None) -> str:
+        """The file, the line and the key, or an element of its array, as every complaint begins."""
+        path = (*self.path, key)
         line = self.text.line_of(path if place is None else (*path, place))
-        name = ".".join(part for part in (self.title, key) if part)
-        raise ConfigError(f"{self.text.name}, line {line}: {f'{name!r} ' if name else ''}{one_line(why)}")
+        return f"{self.text.name}, line {line}: {'.'.join(part for part in (self.title, key) if part)!r}"
 
     def missing(self, key: str, what: str) -> NoReturn:
         """Raise the line for a key that must be there."""
@@ -127,9 +132,9 @@ class Table:
         return value
 
     def string(self, key: str, otherwise: str) -> str:
-        """A string that is not empty."""
+        """A string of one line that is not empty."""
         value = self.data.get(key, otherwise)
-        if not isinstance(value, str) or (key in self.data and not value.strip()):
+        if not isinstance(value, str) or not value.isprintable() or (key in self.data and not value.strip()):
             self.fail(key, f"is a word, not {shown(value)}")
         return value
 
@@ -174,9 +179,23 @@ class Table:
 
     def _bound(self, key: str, value: float, least: float, most: float) -> None:
         if value < least:
-            self.fail(key, f"is at least {least:,.12g}, not {shown(value)}")
+            self.fail(key, f"is at least {_limit(least)}, not {shown(value)}")
         if value > most:
-            self.fail(key, f"is at most {most:,.12g}, not {shown(value)}")
+            self.fail(key, f"is at most {_limit(most)}, not {shown(value)}")
+
+
+def _not_toml(name: str, text: str, why: str) -> str:
+    """What `tomllib` says, and the line that it means."""
+    found = _AT_LINE.search(why)
+    if found is None:
+        return f"{name} is not TOML: {one_line(why)}"
+    line = int(found[1])
+    there = text.replace("\r\n", "\n").split("\n")[line - 1].strip()
+    return f"{name}, line {line}: {shown(there)} is not TOML: {one_line(_AT_LINE.sub('', why))}"
+
+
+def _limit(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
 
 
 def shown(value: object) -> str:

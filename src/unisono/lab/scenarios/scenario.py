@@ -34,6 +34,7 @@ class Group(msgspec.Struct, frozen=True):
     replies: float = 0.0  # with this probability a delivered event makes one publish another
     joins_at: float = 0.0
     leaves_at: float | None = None
+    said_at: str = ""  # where the file says what they hold
 
     @property
     def title(self) -> str:
@@ -62,6 +63,12 @@ class Feed(msgspec.Struct, frozen=True):
     start: float
     stop: float
     trace: tuple[Traced, ...] = ()
+    said_at: str = ""  # where the file says how much they publish
+
+    @property
+    def events(self) -> float:
+        """How many, about."""
+        return self.rate * (self.stop - self.start) + len(self.trace)
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from math import comb
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from unisono.sim.workloads import Popularity, power_law, schedule, subscriptions
 from unisono.sim.world import Burst, SubscriberSpec, World
 
 DELIVERIES_MAX = 3_000_000  # their records are kept in memory until they are judged
+PAIRS_MAX = 5_000_000  # of topics; plans and stamps grow with them
 REPLIES_MAX = 1_000
 NODE = "node"
 _NOTHING_SHARED = 1 << 30  # so many subscribers no two topics share
@@ -27,7 +29,7 @@ _NOTHING_SHARED = 1 << 30  # so many subscribers no two topics share
 def make_world(scenario: Scenario) -> World | moving.MovingWorld:
     """The world of a scenario: with nodes it moves, otherwise it stands still."""
     drawn = _Drawn(scenario)
-    drawn.check_size()
+    drawn.check_size(scenario)
     return _moving_world(scenario, drawn) if scenario.shape == "nodes" else _still_world(scenario, drawn)
 
 
@@ -49,14 +51,22 @@ class _Drawn:
         ]
         self.published = sorted(published, key=lambda event: event[0])
 
-    def check_size(self) -> None:
+    def check_size(self, scenario: Scenario) -> None:
         """Refuse what would not fit into memory."""
         holders = Counter(topic for topics in self.held.values() for topic in topics)
         deliveries = sum(holders[topic] for _, _, topics in self.published for topic in topics)
         if deliveries > DELIVERIES_MAX:
             raise ConfigError(
-                f"the scenario makes about {deliveries:,} deliveries, and the exact simulator takes "
-                f"{DELIVERIES_MAX:,} at most in one run: lower 'duration', 'publications.rate' or 'subscribers.count'"
+                f"{max(scenario.feeds, key=lambda feed: feed.events).said_at} makes about {deliveries:,} deliveries, "
+                f"and the exact simulator takes {DELIVERIES_MAX:,} at most in one run; lower it, 'duration' or "
+                "'subscribers.count'"
+            )
+        pairs = sum(comb(len(topics), 2) for topics in set(self.held.values()))
+        if min(pairs, comb(len(scenario.topics), 2)) > PAIRS_MAX:
+            widest = max(scenario.groups, key=lambda group: group.pick or len(group.topics))
+            raise ConfigError(
+                f"{widest.said_at} may have more than {PAIRS_MAX:,} pairs of topics ordered together, which is the "
+                "limit for one run; let subscribers hold fewer"
             )
 
 

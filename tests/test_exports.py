@@ -59,6 +59,7 @@ def test_connect():
         "record: 'list[Record] | str | Path | None' = None, journal: 'Journal | str | Path | None' = None, "
         "outbox: 'int' = 65536, payload_max: 'int' = 1048576, publish_timeout: 'float' = 30.0, "
         "node_timeout: 'float' = 5.0, causal: 'bool' = False, durability: 'Durability | None' = None, "
+        "sequencer: 'Sequencer | None' = None, "
         "metrics: 'Registry | None' = None, trace: 'Tracing | float' = 0.0) -> 'Bus'"
     )
 

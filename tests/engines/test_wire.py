@@ -73,7 +73,7 @@ def controls():
         sealing = control.sealing("N", intent, dead=("M",), moves={"E": "O"}, patterns=patterns)
         yield sealing
         yield sealing.active(next_plan(intent, HELD, 1, 5), {"M": 7, "N": 3, "O": 1}, 2)
-    yield first_control(Plan(rank=(), parent={}, group={}), {}, ["N"])
+    yield first_control(Plan(rank=(), parent={}, group={}), {}, ["N"], sequencer="atoms")
 
 
 @pytest.mark.parametrize("control", list(controls()))

@@ -8,14 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unisono.engines.plan import check_plan, components, conflict_graph, elimination_forest, rank_line
+from unisono.engines.plan import (
+    check_plan,
+    components,
+    conflict_graph,
+    edge_traffic,
+    elimination_forest,
+    rank_line,
+)
 from unisono.model.errors import ConfigError, PlanError
 from unisono.pipeline import plan_overlaps
 from unisono.pipeline.plan import busiest_first, make_plan, plan_conflicts
 from unisono.pipeline.plan_cost import entry_bytes, plan_costs, topic_costs
 from unisono.pipeline.plan_document import PlanDocument, load_plan, save_plan
 from unisono.pipeline.plan_overlaps import Matrix, PairCounts
-from unisono.pipeline.plan_place import edge_traffic, place
+from unisono.pipeline.plan_place import place
 
 TOPICS = "abcdefg"
 subscription_sets = st.lists(st.frozensets(st.sampled_from(TOPICS), min_size=1), max_size=9)

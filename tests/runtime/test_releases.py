@@ -76,6 +76,12 @@ def test_what_the_release_before_sent_and_stored_is_read(release):
             DECODERS[kind](bytes.fromhex(data))
 
 
+@pytest.mark.parametrize("release", RECORDED)
+def test_systems_of_the_releases_before_have_topic_managers(release):
+    controls = release["examples"]["control"]
+    assert {decode_control(bytes.fromhex(data)).sequencer for data in controls} == {"topics"}
+
+
 def test_the_rule_can_be_broken():
     before = {"tag": "x", "array": True, "fields": [["a", "int", False], ["b", "none | str", True]]}
     assert only_grew(before, before) is None

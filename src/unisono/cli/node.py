@@ -15,7 +15,7 @@ import typer
 from unisono.cli.loop import run_loop, settle
 from unisono.cli.observing import MetricsPort, pages, traces
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Durability, Settings, Url, load, storing
+from unisono.cli.settings import Durability, Sequencer, Settings, Url, load, storing
 from unisono.ens.registry import open_service
 from unisono.observability.metrics import Registry
 from unisono.runtime.remote.node import DEFAULTS, Node, NodeOptions
@@ -32,6 +32,7 @@ def node(
         float, typer.Option(help="Seconds of silence after which a node is taken for dead.")
     ] = 2.0,
     durability: Durability = None,
+    sequencer: Sequencer = None,
     retain_records: Annotated[
         int | None,
         typer.Option(
@@ -45,10 +46,13 @@ def node(
     json: Json = False,
 ) -> None:
     """Sequence topics until stopped; several nodes on one broker share them."""
-    given = {"url": url, "durability": durability, "metrics_port": metrics_port}
+    given = {"url": url, "durability": durability, "sequencer": sequencer, "metrics_port": metrics_port}
     settings = load({**given, "retain_records": retain_records, "retain_s": retain_s})
     kept = msgspec.structs.replace(
-        DEFAULTS.node, retain_records=settings.retain_records, retain_s=settings.retain_s
+        DEFAULTS.node,
+        retain_records=settings.retain_records,
+        retain_s=settings.retain_s,
+        sequencer=settings.sequencer,
     )
     options = NodeOptions(beat_s=beat, suspect_s=suspect, node=kept)
     run_loop(_serve(settings, name or f"n{secrets.token_hex(3)}", options, json=json))

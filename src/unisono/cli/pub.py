@@ -57,6 +57,7 @@ def pub(
         name=name,
         publish_timeout=timeout,
         durability=settings.durability,
+        sequencer=settings.sequencer,
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,

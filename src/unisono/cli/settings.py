@@ -22,6 +22,7 @@ import msgspec
 import typer
 from msgspec import Meta
 
+from unisono.engines.takeover.control import Sequencer as Spread
 from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError
 from unisono.runtime.remote.node import RETAIN_RECORDS, RETAIN_S
@@ -48,6 +49,15 @@ Durability = Annotated[
     ),
 ]
 """The `--durability` of a command: a key of the settings."""
+
+Sequencer = Annotated[
+    str | None,
+    typer.Option(
+        "--sequencer",
+        help="How nodes share the work of a new system: topics, or atoms (docs/protocols/atoms.md). [default: topics]",
+    ),
+]
+"""The `--sequencer` of a command: a key of the settings."""
 
 
 class UpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     url: str = "nats://127.0.0.1:4222"
     name: str | None = None  # who we are
     durability: Wanted | None = None  # what stored means: memory, disk or replicated
+    sequencer: Spread | None = None  # None: as the system is; a new one: topics
     retain_records: Annotated[int, Meta(ge=0)] = RETAIN_RECORDS  # of the past; 0: a new system keeps nothing
     retain_s: Annotated[float, Meta(ge=0)] = RETAIN_S  # what is older may go; 0: however old it is
     log: str = "warning"  # or debug, info, error; parts: "warning,node=debug"

@@ -64,6 +64,7 @@ def sub(
         settings.url,
         name=name if ack is None else None,
         durability=settings.durability,
+        sequencer=settings.sequencer,
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,

@@ -46,10 +46,11 @@ def topics(url: Url = None, delete: Delete = None, json: Json = False) -> None:
         )
     if json:
         facts = {"epoch": control.epoch, "state": control.state, "durability": overview.durability}
-        print_json({**facts, "nodes": _nodes(overview), "topics": rows})
+        nodes = {"sequencer": control.sequencer, "nodes": _nodes(overview)}
+        print_json({**facts, **nodes, "topics": rows})
         return
-    nodes = ", ".join(control.live)
-    table = Table(title=f"epoch {control.epoch}, nodes {nodes}, durability {overview.durability}")
+    live = ", ".join(control.live)
+    table = Table(title=f"epoch {control.epoch}, nodes {live}, durability {overview.durability}")
     for column in ("rank", "topic", "owner", "events", "subscribers", "ordered with"):
         table.add_column(column)
     for row in rows:

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from unisono.cli.loop import run_loop
 from unisono.cli.output import MISSED, people
-from unisono.cli.settings import Durability, Settings, load
+from unisono.cli.settings import Durability, Sequencer, Settings, load
 from unisono.cli.up_nodes import NodeProcess
 from unisono.model.errors import ConfigError, ServerError
 from unisono.observability import logs
@@ -48,6 +48,7 @@ def up(
         int | None, typer.Option(help="How many servers keep everything: 1, 3 or 5. [default: 1]")
     ] = None,
     durability: Durability = None,
+    sequencer: Sequencer = None,
     auth: Annotated[
         bool | None, typer.Option("--auth/--no-auth", help="Admit only those with credentials.")
     ] = None,
@@ -92,7 +93,8 @@ def up(
         "tls_verify": tls_verify,
     }
     flags = {f"up.{key}": value for key, value in given.items()}
-    settings = load({**flags, "durability": durability, "metrics_port": metrics_port, "log_json": log_json})
+    more = {"durability": durability, "sequencer": sequencer, "metrics_port": metrics_port}
+    settings = load({**flags, **more, "log_json": log_json})
     logs.configure(settings.log, json=settings.log_json)
     if not run_loop(System(settings).serve(json=json)):
         raise typer.Exit(MISSED)
@@ -157,6 +159,8 @@ class System:
         env = {"UNISONO_URL": self._server.node_url}
         if (level := durability_of(self._settings)) is not None:
             env["UNISONO_DURABILITY"] = level
+        if self._settings.sequencer is not None:
+            env["UNISONO_SEQUENCER"] = self._settings.sequencer
         if self._settings.log_json:
             env["UNISONO_LOG_JSON"] = "true"
         env["UNISONO_RETAIN_RECORDS"] = str(self._settings.retain_records)

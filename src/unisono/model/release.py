@@ -16,6 +16,7 @@ from __future__ import annotations
 SPEAKS = 3  # raised by a release that adds a message, or a field that means something
 RETAINS = 2  # the first that keeps a history
 BUNDLES = 3  # the first that takes many events at once
+ATOMS = 3  # the first that knows how the work is spread (`sequencer`)
 OLDEST = 1  # the oldest release that this one works beside
 
 

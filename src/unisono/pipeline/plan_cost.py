@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from unisono.engines.plan import Plan
-from unisono.pipeline.plan_place import Placement, top
+from unisono.engines.plan import Plan, top
+from unisono.pipeline.plan_place import Placement
 
 NUMBER_BYTES = 5  # a number up to four thousand million, as msgpack writes it
 

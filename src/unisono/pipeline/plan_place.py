@@ -1,20 +1,17 @@
 """Which topics live on one host: the busiest edges of the plan are contracted while the host can carry it.
 
-A host pays for each event that visits it, once, however many of its topics stamp it. Two parts of a tree are
-joined by one edge, and exactly the events that cross it visit both, so the load of the joined part is the sum
-of the two less the traffic of the edge: no path is ever walked. Parts are contiguous, so a path enters and
-leaves each at most once and its hops are its hosts. Greedy, not optimal: splitting a tree under a load cap
-contains bin packing.
+A host pays for each event that visits it, once, however many of its topics stamp it. Parts (`unisono.engines.plan`)
+are contiguous, so a path enters and leaves each at most once and its hops are its hosts. Greedy, not optimal:
+splitting a tree under a load cap contains bin packing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
-from unisono.engines.plan import Plan
+from unisono.engines.plan import Part, Plan, contract
 from unisono.model.errors import ConfigError
 
 SLACK = 1e-9  # sums of rates in another order differ in the last bits
@@ -43,31 +40,6 @@ class Placement(msgspec.Struct, frozen=True):
         return {topic: host.name for host in self.hosts for topic in host.topics}
 
 
-@dataclass
-class _Part:
-    topics: list[str]
-    load: float
-
-
-def edge_traffic(plan: Plan, rates: Mapping[str, float]) -> dict[str, float]:
-    """Events per second on the edge from each topic to its parent: those from below that go further up."""
-    # Each topic's events enter at the topic and leave at its emitter, an ancestor: sums over subtrees suffice.
-    change = {topic: rates.get(topic, 0.0) for topic in plan.rank}
-    for topic in plan.rank:
-        change[top(plan, topic)] -= rates.get(topic, 0.0)
-    for topic in reversed(plan.rank):
-        parent = plan.parent[topic]
-        if parent is not None:
-            change[parent] += change[topic]
-    return {topic: max(0.0, change[topic]) for topic in plan.rank if plan.parent[topic] is not None}
-
-
-def top(plan: Plan, topic: str) -> str:
-    """The emitter of the topic's events, without walking the path."""
-    above = plan.above(topic)
-    return above[0] if above else topic
-
-
 def check_hosts(capacity: float | None, nodes: int | None) -> None:
     """Raise ConfigError unless there can be such hosts."""
     if capacity is not None and not capacity > 0:
@@ -81,7 +53,7 @@ def place(
 ) -> Placement:
     """Contract the busiest edges while a host can carry the part, then put the parts on hosts."""
     check_hosts(capacity, nodes)
-    parts = _contract(plan, rates, capacity)
+    parts = contract(plan, rates, capacity)
     place_of = {topic: i for i, topic in enumerate(plan.rank)}
     bins, problem = _pack(parts, place_of, capacity, nodes)
     hosts = tuple(
@@ -95,35 +67,13 @@ def place(
     return Placement(hosts, capacity, nodes, cut, not problem, problem)
 
 
-def _contract(plan: Plan, rates: Mapping[str, float], capacity: float | None) -> list[_Part]:
-    traffic = edge_traffic(plan, rates)
-    load = {topic: rates.get(topic, 0.0) for topic in plan.rank}
-    for topic, crossing in traffic.items():
-        parent = plan.parent[topic]
-        assert parent is not None
-        load[parent] += crossing
-    part = {topic: _Part([topic], load[topic]) for topic in plan.rank}
-    for topic in sorted(traffic, key=lambda topic: -traffic[topic]):  # stable: equals in rank order
-        parent = plan.parent[topic]
-        assert parent is not None
-        small, large = sorted((part[topic], part[parent]), key=lambda p: len(p.topics))
-        joined = small.load + large.load - traffic[topic]
-        if capacity is not None and joined > capacity * (1 + SLACK):
-            continue
-        large.topics += small.topics
-        large.load = joined
-        for moved in small.topics:
-            part[moved] = large
-    return list({id(p): p for p in part.values()}.values())
-
-
 def _pack(
-    parts: list[_Part], place_of: Mapping[str, int], capacity: float | None, nodes: int | None
-) -> tuple[list[_Part], str]:
+    parts: list[Part], place_of: Mapping[str, int], capacity: float | None, nodes: int | None
+) -> tuple[list[Part], str]:
     """The heaviest first, each on the first host with room; without a cap, on the least loaded of the hosts."""
     order = sorted(parts, key=lambda p: (-p.load, min(place_of[topic] for topic in p.topics)))
     limit = float("inf") if capacity is None else capacity * (1 + SLACK)
-    bins: list[_Part] = []
+    bins: list[Part] = []
     problem = ""
     for part in order:
         if part.load > limit and not problem:
@@ -137,7 +87,7 @@ def _pack(
         else:
             chosen = fitting[0] if fitting else None
         if chosen is None and (nodes is None or len(bins) < nodes):
-            bins.append(_Part(list(part.topics), part.load))
+            bins.append(Part(list(part.topics), part.load))
             continue
         if chosen is None:
             chosen = min(bins, key=lambda b: b.load)

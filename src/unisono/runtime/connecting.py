@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from unisono.engines.takeover.control import Sequencer
 from unisono.ens.registry import open_service
 from unisono.history.record import Record
 from unisono.model.durability import Durability, check_durability
@@ -38,6 +39,7 @@ def connect(
     node_timeout: float = 5.0,
     causal: bool = False,
     durability: Durability | None = None,
+    sequencer: Sequencer | None = None,
     metrics: Registry | None = None,
     trace: Tracing | float = 0.0,
 ) -> Bus:
@@ -50,6 +52,8 @@ def connect(
     `causal` makes an event wait until those before it on other topics have their places, also where they were
     published without waiting; in one process that is always so.
     `durability` is the least that stored must mean: a system that offers less is refused (docs/durability.md).
+    `sequencer` is how the nodes must share their work ("topics" or "atoms", docs/protocols/atoms.md): a system begun
+    otherwise is refused; in one process both mean the same.
     `metrics` is where the bus counts (`unisono.observability.metrics.Registry`), `trace` the share of its events
     that is followed from process to process by OpenTelemetry.
     """
@@ -59,6 +63,8 @@ def connect(
     check_number("payload_max", payload_max, whole=True, least=1)
     check_number("publish_timeout", publish_timeout, positive=True)
     check_number("node_timeout", node_timeout, positive=True)
+    if sequencer not in (None, *get_args(Sequencer)):
+        raise ConfigError(f"sequencer={sequencer!r}; it is 'topics' or 'atoms'")
     service = open_service(url)
     said = getattr(getattr(service, "options", None), "durability", None)  # the URL may say it as well
     wanted = check_durability(durability or said or "none")
@@ -77,5 +83,7 @@ def connect(
 
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
-    exchange = partial(Client, service, name, node_timeout, causal=causal, durability=wanted)
+    exchange = partial(
+        Client, service, name, node_timeout, causal=causal, durability=wanted, sequencer=sequencer
+    )
     return kind(service, exchange, name, recorder, outbox, payload_max, publish_timeout, observer)

@@ -9,11 +9,13 @@ and it never changes: a new plan is a new epoch. The proof is in docs/protocols/
 from unisono.engines.plan.builders import elimination_forest, rank_line
 from unisono.engines.plan.conflicts import Conflicts, Overlaps, Registration, components, conflict_graph
 from unisono.engines.plan.laws import check_conflicts, check_paths, check_plan
+from unisono.engines.plan.parts import Part, contract, edge_traffic, top
 from unisono.engines.plan.plan import Plan
 
 __all__ = [
     "Conflicts",
     "Overlaps",
+    "Part",
     "Plan",
     "Registration",
     "check_conflicts",
@@ -21,6 +23,9 @@ __all__ = [
     "check_plan",
     "components",
     "conflict_graph",
+    "contract",
+    "edge_traffic",
     "elimination_forest",
     "rank_line",
+    "top",
 ]

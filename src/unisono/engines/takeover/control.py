@@ -12,6 +12,8 @@ from unisono.engines.takeover.volumes import EVERYTHING, Mark, Retention, Volume
 from unisono.model.frames import Registration as Held
 
 PlanKind = Literal["line", "forest"]
+Sequencer = Literal["topics", "atoms"]
+"""How the work is spread: topics that share subscribers stay on one node, or parts of their forest on several."""
 VIEW = "view "  # how the names begin under which views are registered; no subscriber is called like that
 
 
@@ -48,6 +50,7 @@ class Control:
     marks: Mapping[str, Mark] = field(hash=False, default_factory=dict)
     began_at: float = 0.0  # by the clock of whoever decided on the epoch; 0.0: nobody knows
     closed: tuple[str, ...] = ()  # topics that take no more events
+    sequencer: Sequencer = "topics"  # by which rule topics are given to nodes, for good
     retained: bool = False  # whether the past is kept for those who ask for it
     volumes: tuple[Volume, ...] = field(hash=False, default=())  # what is kept of it
     intent: Intent | None = None  # while sealing
@@ -196,7 +199,13 @@ class Control:
 
 
 def first_control(
-    plan: Plan, owner: Mapping[str, str], nodes: Sequence[str], *, retained: bool = False, at: float = 0.0
+    plan: Plan,
+    owner: Mapping[str, str],
+    nodes: Sequence[str],
+    *,
+    retained: bool = False,
+    at: float = 0.0,
+    sequencer: Sequencer = "topics",
 ) -> Control:
     """The record of a system nobody has used yet; it may have no topics at all."""
     nodes = tuple(sorted(nodes))
@@ -214,6 +223,7 @@ def first_control(
         began_at=at,
         retained=retained,
         volumes=(Volume(plan.epoch, at, begins),) if retained else (),
+        sequencer=sequencer,
     )
 
 

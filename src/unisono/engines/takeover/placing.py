@@ -93,4 +93,4 @@ def relieve(control: Control, nodes: Sequence[str], topics_max: int) -> dict[str
 
 def valid_moves(moves: Mapping[str, str], control: Control, nodes: Sequence[str]) -> dict[str, str]:
     """Those that move a topic there is to a node that may own it."""
-    return {t: n for t, n in moves.items() if n in nodes and t in control.owner and control.owner[t] != n}
+    return {t: n for t, n in moves.items() if n in nodes and t in control.owner}

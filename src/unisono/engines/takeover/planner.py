@@ -10,16 +10,18 @@ them say more than is true; when it is a large enough share, it plans an epoch t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from unisono.engines.effects import Decide, Effect, Send
-from unisono.engines.takeover.control import VIEW, Control, Intent
+from unisono.engines.takeover.control import VIEW, Control, Intent, next_plan
+from unisono.engines.takeover.patterns import matching
 from unisono.engines.takeover.placing import place, relieve, valid_moves
 from unisono.engines.takeover.requests import Requests, over
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.spreading import spread
 from unisono.model.frames import ANY_EPOCH, Prepare, Refused, Registration, Replan, Report
 
 
@@ -39,6 +41,7 @@ class Planner:
         self.sweep_at = 0.0  # when to look next whether too much of that is no longer true
         self.stale = 0  # requests dropped because their epoch was over
         self.planned = 0
+        self.events: Mapping[str, int] = {}  # what was published on each topic lately, where work is spread
         self.wall_s = 0.0  # what to add to the time of inputs to get the time of day; 0.0: nobody knows
 
     def request(
@@ -146,10 +149,14 @@ class Planner:
         views = {name: v for name, v in control.views.items() if name not in asked.drop_views} | asked.views
         counted = replace(control, patterns=patterns, views=views)
         together = [*asked.wants, *(held.topics for held in self.registered.values())]
-        moves = relieve(control, live, settings.component_topics_max)
-        moves |= valid_moves(asked.moves, control, live)
-        moves |= place(counted, new, together, live, settings.component_topics_max)
         intent = Intent(settings.plan, (*rank, *new), tuple(asked.wants), self._held(now), gone)
+        if control.sequencer == "atoms":
+            moves = self._spread(counted, intent, live)
+            moves |= valid_moves(asked.moves, control, live)
+        else:
+            moves = relieve(control, live, settings.component_topics_max)
+            moves |= valid_moves(asked.moves, control, live)
+            moves |= place(counted, new, together, live, settings.component_topics_max)
         self.planned += 1
         sealing = control.sealing(
             self.node,
@@ -165,6 +172,14 @@ class Planner:
         )
         return [*told, Decide(sealing)]
 
+    def _spread(self, control: Control, intent: Intent, live: Sequence[str]) -> dict[str, str]:
+        """The owners that suit the plan to come, as far as we can tell: joins under way may still change it."""
+        known, renamed = set(intent.rank), msgspec.structs.replace
+        held = [renamed(h, topics=tuple(known.intersection(h.topics))) for h in self.registered.values()]
+        held += [renamed(h, topics=tuple(matching(h.topics, intent.rank))) for h in control.holders()]
+        plan = next_plan(intent, held, 1, control.epoch + 1)
+        return spread(plan, control.owner, live, self.events)
+
     def _time_of_day(self, now: float) -> float:
         return now + self.wall_s if self.wall_s else 0.0
 
@@ -178,8 +193,14 @@ class Planner:
         wants = tuple(w for w in self.requests.wants if control.owner.keys() >= set(w))
         held = tuple(registration for registration in self._held(now) if registration.topics)
         intent = Intent(self.settings.plan, control.plan.rank, wants, held, gone)
-        at = self._time_of_day(now)
-        return control.sealing(self.node, intent, dead=dead, alive=(self.node,), patterns=patterns, at=at)
+        at, alive = self._time_of_day(now), (self.node,)
+        moves: dict[str, str] = {}
+        if control.sequencer == "atoms":
+            live = sorted({*control.live, *alive}.difference(dead) | {self.node})
+            moves = spread(control.plan, control.owner, live, self.events)
+        return control.sealing(
+            self.node, intent, dead=dead, alive=alive, moves=moves, patterns=patterns, at=at
+        )
 
     def _patterns(
         self, control: Control, rank: tuple[str, ...], now: float, *, forced: bool = False
@@ -247,4 +268,4 @@ class Planner:
         waiting = None if self.waiting is None else tuple(sorted(self.waiting))
         reports = tuple(sorted((n, r.version, r.topics, at) for n, (r, at) in self.reports.items()))
         sweep = (tuple(self.registered), self.sweep_at, tuple(sorted(self.dropped.items())), self.forget)
-        return (self.requests.state(), waiting, self.decide_at, reports, sweep)
+        return (self.requests.state(), waiting, self.decide_at, reports, sweep, tuple(self.events.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from unisono.engines.takeover.control import PlanKind
+from unisono.engines.takeover.control import PlanKind, Sequencer
 from unisono.engines.takeover.volumes import Retention
 
 
@@ -12,6 +12,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     """How long a node waits for whom."""
 
     plan: PlanKind = "line"
+    sequencer: Sequencer | None = None  # None: as the system is; one that is begun: "topics"
     append_s: float = 0.5  # without an answer from its lane the writer looks for itself
     prepare_s: float = 0.3  # how long a planned epoch waits for what is under way
     frozen_s: float = 1.0  # a node prepared for an epoch that does not come goes on after this

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from unisono.engines.plan import Plan
-from unisono.engines.takeover.control import Control, Intent, PlanKind
+from unisono.engines.takeover.control import Control, Intent, PlanKind, Sequencer
 from unisono.engines.takeover.volumes import Mark, Volume
 from unisono.model.codec import VERSION, decode_versioned
 from unisono.model.errors import FrameError, PlanError
@@ -67,6 +67,7 @@ class _Control(msgspec.Struct, frozen=True, array_like=True):
     views: tuple[Registration, ...] = ()
     closed: tuple[str, ...] = ()
     extra: dict[str, _Count] = {}  # of marks, where there is some
+    sequencer: Sequencer = "topics"
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -115,6 +116,7 @@ def encode_control(control: Control) -> bytes:
         views=tuple(control.views[name] for name in sorted(control.views)),
         retained=control.retained,
         closed=control.closed,
+        sequencer=control.sequencer,
         extra={lane: mark.extra for lane, mark in control.marks.items() if mark.extra},
         volumes=tuple(_Volume(c.epoch, c.began_at, dict(c.begins), c.records) for c in control.volumes),
     )
@@ -178,6 +180,7 @@ def _unpack(wire: _Control) -> Control:
         views={held.subscriber: held for held in wire.views},
         retained=wire.retained,
         closed=wire.closed,
+        sequencer=wire.sequencer,
         volumes=tuple(Volume(c.epoch, c.began_at, c.begins, c.records) for c in wire.volumes),
     )
 

@@ -17,6 +17,7 @@ from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.planner import Planner
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.spreading import published
 from unisono.engines.takeover.writer import LaneWriter, is_sealed
 from unisono.engines.topic_managers.bundling import Bundling
 from unisono.engines.topic_managers.manager import TopicManager
@@ -203,6 +204,8 @@ class Adopting(Bundling):
         start = self._learn(control, read)
         if not self._has_begun(control, start):
             return self._look(now)  # it is over, and its beginning is not kept any more
+        if control.sequencer == "atoms":
+            self.planner.events = published(self.notices)
         due = self.planner.begun(control, start.registrations if start is not None else (), now)
         cuts = self._truncate(control) + due
         if control.leader == self.name:

@@ -12,7 +12,7 @@ from unisono.engines.contract import Engine
 from unisono.engines.effects import Acknowledge, AcknowledgeRun, Effect, Fail, Refuse, Reject
 from unisono.engines.inputs import Controlled, Publish
 from unisono.engines.plan import Plan
-from unisono.engines.takeover.control import Control
+from unisono.engines.takeover.control import Control, Sequencer
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
@@ -78,6 +78,7 @@ class Client:
         *,
         causal: bool = False,
         durability: Durability = "none",
+        sequencer: Sequencer | None = None,
     ) -> None:
         self.name = check_name(name)
         self.client = name.partition(".")[0]  # whom a server's permissions know
@@ -95,6 +96,7 @@ class Client:
         self._patience_s = patience_s
         self._causal = causal
         self._wanted = durability
+        self._sequencer = sequencer
         self.durability: Durability = "none"  # what stored means to the nodes
         self.speaks = SPEAKS  # the oldest release that a node speaks
         self._troubles: dict[str, str] = {}  # node -> why it cannot store anything
@@ -245,7 +247,7 @@ class Client:
             self._reject(error)
             return
         if self.world is None:
-            if reason := self._unfit(told):
+            if reason := self._unfit(told) or self._unlike(control):
                 self._refuse(reason)
                 return
             self.world = told.world
@@ -298,6 +300,15 @@ class Client:
                 f"durability='{self.durability}'; see docs/durability.md"
             )
         return None
+
+    def _unlike(self, control: Control) -> ConfigError | None:
+        """Why this system sequences in another way than we were told."""
+        if self._sequencer in (None, control.sequencer):
+            return None
+        return ConfigError(
+            f"sequencer='{self._sequencer}': this system was begun with sequencer='{control.sequencer}', for good; "
+            "leave it out, or connect to another system"
+        )
 
     def _refuse(self, error: UnisonoError) -> None:
         """Whoever opens us is told, unless somebody else answers too."""

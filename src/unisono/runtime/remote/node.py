@@ -31,7 +31,7 @@ from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
 from unisono.model.lanes import JoinRecord
-from unisono.model.release import BUNDLES, OLDEST, RETAINS, SPEAKS, strange
+from unisono.model.release import ATOMS, BUNDLES, OLDEST, RETAINS, SPEAKS, strange
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.deltas import Shortener
 from unisono.runtime.remote.door import OPERATOR, Door
@@ -136,6 +136,7 @@ class Node:
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
             control = await self._keeper.open(self._first_control(shared=store.shared))
+            self._check_sequencer(control)
             self.life = await self._keeper.new_life(self.name, self.life)
             self.engine = ManagerNode(
                 self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
@@ -170,7 +171,17 @@ class Node:
     def _first_control(self, *, shared: bool) -> Control:
         """The record of a new system; what ends with this process need not be kept for anybody."""
         retained = shared and self.options.node.retain_records > 0
-        return first_control(EMPTY, {}, (self.name,), retained=retained, at=time.time())
+        sequencer = self.options.node.sequencer or "topics"
+        return first_control(EMPTY, {}, (self.name,), retained=retained, at=time.time(), sequencer=sequencer)
+
+    def _check_sequencer(self, control: Control) -> None:
+        """Raise ConfigError if we were told of another sequencer than the system was begun with."""
+        wanted = self.options.node.sequencer
+        if wanted not in (None, control.sequencer):
+            raise ConfigError(
+                f"sequencer='{wanted}': this system was begun with sequencer='{control.sequencer}', for good; "
+                "leave it out, or begin another system"
+            )
 
     def _tell_time(self) -> None:
         self.engine.tell_time(time.time() - asyncio.get_running_loop().time())
@@ -336,6 +347,8 @@ class Node:
             return False
         if speaks < BUNDLES <= self._release(control):
             return True
+        if control.sequencer == "atoms" and speaks < ATOMS:
+            return True
         return control.retained and node not in control.nodes and speaks < RETAINS
 
     def _release(self, control: Control) -> int:
@@ -450,7 +463,9 @@ class Node:
     def _beat_once(self) -> None:
         version = 0 if self.control is None else self.control.version
         trouble, world = self._keeper.trouble[:TROUBLE_MAX], self._keeper.world
-        beat = Beat(self.name, self.life, world, version, SPEAKS, OLDEST, trouble, self._latest)
+        spread = self.control is not None and self.control.sequencer == "atoms"
+        oldest = max(OLDEST, ATOMS) if spread else OLDEST  # older nodes would write a record without it
+        beat = Beat(self.name, self.life, world, version, SPEAKS, oldest, trouble, self._latest)
         self._post.publish(BEATS, encode(beat))
 
     async def _beat_on(self) -> None:

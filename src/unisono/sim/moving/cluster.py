@@ -56,7 +56,8 @@ class Cluster:
         plan = next_plan(Intent(world.node.plan, world.topics), (), world.threshold, 0)
         nodes = [name for name in world.nodes if name not in world.late]
         owners = dict(zip(world.topics, world.owners, strict=True))
-        return first_control(plan, owners, nodes, retained=world.retained, at=WALL_S)
+        sequencer = world.node.sequencer or "topics"
+        return first_control(plan, owners, nodes, retained=world.retained, at=WALL_S, sequencer=sequencer)
 
     def start(self, name: str) -> Host:
         """Begin the next life of a process."""

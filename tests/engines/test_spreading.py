@@ -64,6 +64,25 @@ def test_what_is_spread_well_stays_where_it_is(seed):
     assert spread(plan, turned, NODES, events) == turned
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_deep_trees_are_cut_into_larger_parts_so_that_the_busiest_node_has_less(seed):
+    """Groups of Zipf size make deep trees: near the top each topic alone has more than a share of four."""
+    random = Random(f"{seed} deep")
+    topics = tuple(f"T{i:03}" for i in range(120))
+    held = {who: [t for i, t in enumerate(topics) if random.random() < 1 / (i + 1)] for who in range(200)}
+    registered = [Registration(f"s{who}", 1, tuple(mine)) for who, mine in held.items() if mine]
+    rank = random.sample(topics, len(topics))
+    plan = next_plan(Intent("forest", tuple(rank)), registered, 1, 1)
+    events = {topic: 1000 // (i + 1) for i, topic in enumerate(rank)}
+    owners = spread(plan, {}, ("N1", "N2", "N3", "N4"), events)
+    entered = dict.fromkeys(owners.values(), 0)
+    for topic in plan.rank:
+        nodes = [owners[x] for x in plan.path(topic)]
+        for before, node in pairwise([None, *nodes]):
+            entered[node] += (1 + events[topic]) * (before != node)
+    assert max(entered.values()) < 0.6 * (len(topics) + sum(events.values()))
+
+
 def test_a_chain_of_conflicts_is_cut_where_least_passes():
     topics = tuple("ABCDEF")
     held = [Registration(f"s{a}", 1, (a, b)) for a, b in pairwise(topics)]

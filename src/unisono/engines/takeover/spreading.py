@@ -4,6 +4,9 @@ The atom of two topics lives with whichever of them ranks above the other, so to
 plan is cut into parts that hang together, each with no more than its share of the load (`unisono.engines.plan`), and
 every epoch puts the parts on nodes anew: the heaviest first, where it makes the least load, but with who owns most of
 it already if there is room. A topic weighs one, and what was published on it in the epochs that are remembered.
+
+Near the top of a deep tree every single topic is visited by more than a share, and a cut between any two of them costs
+another visit of all that passes. Larger parts are tried as well, and taken if the busiest node then has less to do.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from unisono.engines.plan import Plan, contract, edge_traffic
 from unisono.model.frames import EpochNotice
 
 ROOM = 1.25  # of an even share of the load: how much a node may have before it matters
+LARGER = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)  # caps that are tried, times what some topic has alone
+GAIN_MIN = 0.1  # what larger parts must take off the busiest node
+ALIKE = 1.05  # busiest nodes that differ by less: then fewer visits count
 
 
 def published(notices: Mapping[int, EpochNotice]) -> dict[str, int]:
@@ -31,6 +37,28 @@ def spread(
     weights = {topic: 1.0 + events.get(topic, 0) for topic in plan.rank}
     share = ROOM * sum(weights.values()) / len(nodes)
     near = _neighbours(plan, weights)
+    owners, load = _put(plan, owner, nodes, weights, share, near)
+    alone = max((part.load for part in contract(plan, weights, 0.0)), default=0.0)
+    if alone <= share:
+        return owners
+    larger = [_put(plan, owner, nodes, weights, alone * times, near) for times in LARGER]
+    least = min(max(loads.values()) for _, loads in larger)
+    others, their = min(
+        ((o, loads) for o, loads in larger if max(loads.values()) <= least * ALIKE),
+        key=lambda found: sum(found[1].values()),
+    )
+    return others if max(their.values()) < (1 - GAIN_MIN) * max(load.values()) else owners
+
+
+def _put(
+    plan: Plan,
+    owner: Mapping[str, str],
+    nodes: Sequence[str],
+    weights: Mapping[str, float],
+    share: float,
+    near: Mapping[str, Sequence[tuple[str, float]]],
+) -> tuple[dict[str, str], dict[str, float]]:
+    """The owners when parts have no more than this share, and what visits each node."""
     place = {topic: i for i, topic in enumerate(plan.rank)}
     owners: dict[str, str] = {}
     load = dict.fromkeys(sorted(nodes), 0.0)
@@ -48,7 +76,7 @@ def spread(
         home = min(load, key=lambda n: (after[n] > enough, -held[n], after[n], n))
         owners |= dict.fromkeys(part.topics, home)
         load[home] = after[home]
-    return owners
+    return owners, load
 
 
 def _neighbours(plan: Plan, weights: Mapping[str, float]) -> dict[str, list[tuple[str, float]]]:

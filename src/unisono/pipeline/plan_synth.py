@@ -33,22 +33,36 @@ def draw_subscriptions(
     return np.argpartition(keys, topics - each, axis=1)[:, topics - each :].astype(np.int32)
 
 
+def draw_groups(
+    rng: np.random.Generator, subscribers: int, topics: int, skew: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Groups of Zipf size, as in paper 003: about 1 / k ** skew of all subscribers, whoever they are, hold topic k."""
+    share = (1.0 / np.arange(1, topics + 1) ** skew).astype(np.float32)
+    who, topic = np.nonzero(rng.random((subscribers, topics), dtype=np.float32) < share)
+    return who, topic.astype(np.int32)
+
+
 def synthesise(
     path: Path, subscribers: int, topics: int, each: int = 20, skew: float = 1.0, seed: int = 7
 ) -> None:
-    """Write rows of `subscriber, topic` to one Parquet file, a chunk of subscribers at a time."""
-    if not 0 < each <= topics:
-        raise ConfigError(f"each subscriber holds between 1 and all {topics} topics, not {each}")
+    """Write rows of `subscriber, topic` to one Parquet file, a chunk of subscribers at a time; each 0: groups."""
+    if not 0 <= each <= topics:
+        raise ConfigError(
+            f"each subscriber holds between 1 and all {topics} topics (0: by size of group), not {each}"
+        )
     rng = np.random.default_rng(seed)
     names = pa.array(topic_names(topics))
     schema = pa.schema([("subscriber", pa.int64()), ("topic", pa.dictionary(pa.int32(), pa.string()))])
     with pq.ParquetWriter(path, schema) as file:
         for first in range(0, subscribers, CHUNK):
             count = min(CHUNK, subscribers - first)
-            chosen = draw_subscriptions(rng, count, topics, each, skew)
-            who = np.repeat(np.arange(first, first + count, dtype=np.int64), each)
-            topic = pa.DictionaryArray.from_arrays(pa.array(chosen.ravel()), names)
-            file.write_table(pa.table([pa.array(who), topic], schema=schema))
+            if each:
+                chosen = draw_subscriptions(rng, count, topics, each, skew).ravel()
+                who = np.repeat(np.arange(count, dtype=np.int64), each)
+            else:
+                who, chosen = draw_groups(rng, count, topics, skew)
+            topic = pa.DictionaryArray.from_arrays(pa.array(chosen), names)
+            file.write_table(pa.table([pa.array(who + first), topic], schema=schema))
 
 
 def write_rates(path: Path, topics: int, busiest: float = 1000.0, skew: float = 1.0) -> None:
@@ -66,11 +80,12 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--subscribers", type=int, default=1_000_000)
     parser.add_argument("--topics", type=int, default=1000)
-    parser.add_argument("--each", type=int, default=20, help="topics that a subscriber holds")
+    parser.add_argument("--each", type=int, default=20, help="topics that a subscriber holds; 0: groups of Zipf size")
+    parser.add_argument("--skew", type=float, default=1.0, help="exponent of the power law")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    synthesise(asked.out / "subscriptions.parquet", asked.subscribers, asked.topics, asked.each)
+    synthesise(asked.out / "subscriptions.parquet", asked.subscribers, asked.topics, asked.each, asked.skew)
     write_rates(asked.out / "rates.parquet", asked.topics)
 
 

@@ -69,6 +69,20 @@ def test_the_kernel_counts_alike_with_many_topics(subscriptions):
     assert sparse.shared.tolist() == dense.shared.tolist()
 
 
+@given(subscription_sets, st.integers(1, 3))
+def test_wide_subscriptions_are_counted_like_narrow_ones(subscriptions, at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_overlaps, "PRODUCT_SHARE", 0)
+        unfolded = matrix_of(subscriptions)
+        patch.setattr(plan_overlaps, "PRODUCT_SHARE", 1000)
+        patch.setattr(plan_overlaps, "PRODUCT_CELLS", at_once * len(TOPICS))
+        multiplied = matrix_of(subscriptions)
+        patch.setattr(plan_overlaps, "PRODUCT_SHARE", 2)
+        mixed = matrix_of(subscriptions)
+    assert unfolded.graph() == multiplied.graph() == mixed.graph()
+    assert unfolded.shared.tolist() == multiplied.shared.tolist() == mixed.shared.tolist()
+
+
 @settings(deadline=None)
 @given(subscription_sets, rate_tables, st.sampled_from(["line", "forest"]))
 def test_a_document_holds_a_lawful_plan_of_the_same_conflicts(subscriptions, rates, kind):

@@ -2,7 +2,10 @@
 
 Identical subscriptions are collapsed first: a set of topics held by a thousand subscribers is one row that
 weighs a thousand. The pairs of each set are then counted in numpy, one Arrow batch at a time, and only the
-counts travel: what is moved depends on the number of pairs of topics, not on the number of subscribers.
+counts travel: what is moved depends on the number of pairs of topics, not on the number of subscribers. A
+subscriber of k topics has k² / 2 pairs, which a self-join would all write down: sets of few topics are unfolded a
+bounded number of pairs at a time, and those of many become rows of 0 and 1, of which one product of matrices counts
+all pairs whatever k is.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 DENSE_PAIRS_MAX = 16_000_000  # up to here a worker counts in one table of all pairs: 128 MB
 CHUNK_PAIRS = 4_000_000  # pairs unfolded at once
 SETS_AT_ONCE = 65_536
+PRODUCT_SHARE = 12  # who holds more than one topic in so many is counted by products: measured
+PRODUCT_CELLS = 2_000_000  # of one such matrix: 16 MB
 _PAIRS = "a bigint, b bigint, weight bigint"
 
 
@@ -150,6 +155,10 @@ class PairCounts:
     def add(self, places: Integers, sizes: Integers, weights: Integers) -> None:
         """Take in sets: their places one after the other, sorted within a set, and the size of each."""
         starts = np.cumsum(sizes) - sizes
+        if self._table is not None:
+            wide = np.flatnonzero(sizes * PRODUCT_SHARE > self.topics)
+            self._multiply(self._table, places, starts, sizes, weights, wide)
+            sizes = np.where(sizes * PRODUCT_SHARE > self.topics, 0, sizes)
         for size in np.unique(sizes[sizes > 1]).tolist():
             rows = np.flatnonzero(sizes == size)
             step = max(1, CHUNK_PAIRS // (size * (size - 1) // 2))
@@ -157,6 +166,25 @@ class PairCounts:
                 chosen = rows[first : first + step]
                 sets = places[starts[chosen][:, None] + np.arange(size)]
                 self._add_equal(sets, weights[chosen])
+
+    def _multiply(
+        self,
+        table: npt.NDArray[np.float64],
+        places: Integers,
+        starts: Integers,
+        sizes: Integers,
+        weights: Integers,
+        rows: Integers,
+    ) -> None:
+        """Sets of many topics, as rows of 0 and 1: the product with their transpose counts every pair."""
+        step = max(1, PRODUCT_CELLS // max(1, self.topics))
+        for first in range(0, len(rows), step):
+            chosen = rows[first : first + step]
+            row = np.repeat(np.arange(len(chosen)), sizes[chosen])
+            within = np.arange(len(row)) - np.repeat(np.cumsum(sizes[chosen]) - sizes[chosen], sizes[chosen])
+            held = np.zeros((len(chosen), self.topics))
+            held[row, places[starts[chosen][row] + within]] = 1.0
+            table += ((held * weights[chosen][:, None]).T @ held).ravel()
 
     def _add_equal(self, sets: Integers, weights: Integers) -> None:
         low, high = np.triu_indices(sets.shape[1], 1)
@@ -178,7 +206,8 @@ class PairCounts:
     def result(self) -> tuple[Integers, Integers, Integers]:
         """The pairs that some set holds (the first place below the second), and their weights."""
         if self._table is not None:
-            codes = np.flatnonzero(self._table)
+            # Products count each pair from both sides, and every topic with itself.
+            codes = np.flatnonzero(np.triu(self._table.reshape(self.topics, self.topics), 1))
             weights = self._table[codes].astype(np.int64)
         else:
             self._fold()

@@ -80,7 +80,9 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--subscribers", type=int, default=1_000_000)
     parser.add_argument("--topics", type=int, default=1000)
-    parser.add_argument("--each", type=int, default=20, help="topics that a subscriber holds; 0: groups of Zipf size")
+    parser.add_argument(
+        "--each", type=int, default=20, help="topics that a subscriber holds; 0: groups of Zipf size"
+    )
     parser.add_argument("--skew", type=float, default=1.0, help="exponent of the power law")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()

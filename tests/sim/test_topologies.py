@@ -12,6 +12,7 @@ from unisono.sim.links import Links
 from unisono.sim.topologies.dispatchers import dispatcher_tree
 from unisono.sim.topologies.pastry import Ring, key_of
 from unisono.sim.topologies.scribe import Tree, tree
+from unisono.sim.topologies.stub_delays import StubDelays
 from unisono.sim.topologies.transit_stub import Graph, TransitStub, clustered_hosts, transit_stub
 
 SIZES = (1, 2, 3, 17, 18, 100, 1000, 10_000)
@@ -204,3 +205,19 @@ def test_dispatchers_form_a_tree_of_bounded_degree(nodes: int, degree: int):
 def test_an_impossible_tree_of_dispatchers_is_refused():
     with pytest.raises(ValueError, match="degree of at least 2"):
         dispatcher_tree(3, 1, seed=1)
+
+
+def test_tables_of_delays_say_what_searches_find():
+    spec = TransitStub(transit_domains=3, transit_routers=4, stub_domains=3, stub_routers=5)
+    for seed in range(3):
+        graph = transit_stub(seed, spec)
+        every = np.arange(graph.routers)
+        assert StubDelays(graph).between(every, every) == pytest.approx(graph.delays_between(every))
+
+
+def test_a_stub_domain_with_two_links_is_not_for_tables():
+    graph = transit_stub(1, TransitStub(transit_domains=2, transit_routers=2, stub_domains=1, stub_routers=3))
+    links = np.concatenate([graph.links, [[0, graph.routers - 1]]])
+    two = Graph(links, np.append(graph.delays_s, 0.001), graph.domain, graph.transit_domains)
+    with pytest.raises(ValueError, match="more than one link"):
+        StubDelays(two)

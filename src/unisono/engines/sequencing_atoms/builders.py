@@ -7,7 +7,7 @@ no algorithm and no direction; what it says leaves room for graphs that break C3
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from unisono.engines.plan import Plan, components, elimination_forest
 from unisono.engines.sequencing_atoms.graph import AtomGraph, Atoms, Groups, atom_name, atoms_of
@@ -64,6 +64,29 @@ def line_of_atoms(groups: Groups) -> AtomGraph:
         line = sorted(inside, key=lambda a: sorted((size[g] for g in atoms[a]), reverse=True), reverse=True)
         paths |= {group: _stretch(line, group, atoms) for group in component}
     return AtomGraph(groups, paths, pairs=atoms)
+
+
+def paper_graph(
+    groups: Groups, nodes: Sequence[Sequence[str]] = (), backwards: Collection[str] = ()
+) -> AtomGraph:
+    """As the paper builds it: groups are added one after the other, and their new atoms put at the end of a line.
+
+    With its example this is its figure 2b: the third group's path goes through an atom that is not its own. Atoms on
+    one sequencing node are neighbours on the line if `nodes` says which. The paper gives the line no direction: messages of
+    the groups in `backwards` travel from right to left, which keeps C1 and C2. For the lab only.
+    """
+    place = {group: i for i, group in enumerate(groups)}
+    atoms = atoms_of(groups)
+    born = {atom: sorted((place[g] for g in pair), reverse=True) for atom, pair in atoms.items()}
+    home = {atom: f"node {i}" for i, node in enumerate(nodes) for atom in node}
+    oldest = {atom: min(born[other] for other in node) for node in nodes for atom in node}
+    paths: dict[str, tuple[str, ...]] = {}
+    for component in components(_conflicts(groups, atoms)):
+        inside = [atom for atom, (one, _) in atoms.items() if one in component]
+        line = sorted(inside, key=lambda atom: (oldest.get(atom, born[atom]), born[atom]))
+        paths |= {group: _stretch(line, group, atoms) for group in component}
+    paths |= {group: paths[group][::-1] for group in backwards}
+    return AtomGraph(groups, paths, home=home, pairs=atoms)
 
 
 def _stretch(line: Sequence[str], group: str, atoms: Atoms) -> tuple[str, ...]:

@@ -99,6 +99,11 @@ def test_the_command_explores_without_spark_and_reports_every_claim(tmp_path, mo
     command = ["lab", "reproduce", "001-fig-3", "001-fig-5", "--json", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0
-    claims = msgspec.json.decode(result.stdout)["claims"]
+    document = msgspec.json.decode(result.stdout)
+    claims = document["claims"]
+    assert (
+        document["says"]
+        == "quick profile: every interleaving of tiny worlds; --full for more and larger ones"
+    )
     assert [claim["figure"] for claim in claims] == ["001-fig-3", "001-fig-3", "001-fig-5", "beaten"]
     assert "| 001-fig-5 |" in (tmp_path / "quick" / "claims_001-fig-3_001-fig-5.md").read_text()

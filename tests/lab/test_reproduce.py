@@ -10,7 +10,8 @@ from unisono.cli.main import app
 from unisono.lab.experiments import find_experiment
 from unisono.lab.reproduce import buffers, catalogue, dynamic, dynamic_claims, latency, overhead, sequences
 from unisono.lab.reproduce.claims import beaten, number, trend
-from unisono.lab.reproduce.families import Family, Sweep
+from unisono.lab.reproduce.drawing import draw
+from unisono.lab.reproduce.families import Curve, Family, Plot, Sweep
 from unisono.lab.reproduce.rows import Rows
 from unisono.model.errors import ConfigError, UnisonoError
 from unisono.pipeline import sweep as pipeline_sweep
@@ -238,11 +239,33 @@ def test_a_killed_run_does_only_what_is_missing(tmp_path, cells_run):
     assert len(cells_run) == len(set(cells_run)) == document["cells"] == 36
     assert document["resumed"] == 10
     assert document["profile"] == "quick"
+    assert document["says"].startswith("quick profile: fewer events and runs than the paper")
     assert document["seconds"] > 0
     assert {claim["figure"] for claim in document["claims"]} == {"000-9", "beaten"}
     for name in ("000-9.png", "000-9.svg"):
         assert (tmp_path / "quick" / "figures" / name).stat().st_size > 1000
     assert "| 000-9 |" in (tmp_path / "quick" / "claims_000-9.md").read_text()
+
+
+def test_every_curve_of_a_figure_is_seen_and_every_axis_says_its_unit(tmp_path):
+    """A curve below another one is drawn wider, logarithms have plain numbers, units of the right are on the right."""
+    below, above = (
+        Curve("below", [1, 9_000], [3, 3]),
+        Curve("above", [1, 9_000], [3, 3.01], [0.1, 0.1], is_ours=True),
+    )
+    aside = Curve("aside", [1, 9_000], [20, 50], is_right=True)
+    plot = Plot("000-9", "Title", "nodes", "latency (s)", [below, above, aside], is_log_x=True, right="bytes")
+    assert all(path.stat().st_size > 500 for path in draw(plot, tmp_path))
+    drawn = (tmp_path / "000-9.svg").read_text()
+    for text in (
+        "nodes",
+        "latency (s)",
+        "bytes",
+        "dashed: ours; shaded: standard deviation between runs",
+        "5,000",
+    ):
+        assert f"<!-- {text} -->" in drawn
+    assert drawn.count("stroke-width: 4") == 2, "the curve below, and its line in the legend"
 
 
 def test_what_failed_is_run_again_and_nothing_is_judged_before(tmp_path, cells_run, monkeypatch):

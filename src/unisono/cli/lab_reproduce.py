@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PROFILES = {
-    "quick": "quick profile: fewer events and runs than the paper; --full for its scale and at least 10 runs",
-    "full": "full profile: the paper's scale, at least 10 runs for each point",
-}
 NAMES_SHOWN = 4  # of papers and parts, in the name of a file
 COLOURS = {"reproduced": "green", "differs": "yellow", "not testable": "dim"}
 
@@ -70,7 +66,8 @@ def reproduce(
     """Run a paper's evaluation again: what it says, what we measure, and the verdict."""
     profile: Profile = "full" if full else "quick"
     chosen = choose(names or ())
-    people.print(PROFILES[profile])
+    for line in _says(chosen, profile):
+        people.print(line)
     session: list[SparkSession] = []
 
     def spark() -> SparkSession:
@@ -90,6 +87,11 @@ def reproduce(
     else:
         _show(result, out / profile)
     finish(held=result.held)
+
+
+def _says(chosen: Chosen, profile: Profile) -> list[str]:
+    """What the profile means for the papers and parts that were asked for."""
+    return list(dict.fromkeys(family.profiles[profile] for family in chosen.families))
 
 
 def _claims_name(names: Sequence[str]) -> str:
@@ -119,11 +121,12 @@ def _reproduce(
         plots += [str(path) for plot in wanted for path in draw(plot, out / "figures")]
     out.mkdir(parents=True, exist_ok=True)
     table = out / claims_name
-    table.write_text(as_markdown(claims, PROFILES[profile]))
+    says = "; ".join(_says(chosen, profile))
+    table.write_text(as_markdown(claims, says))
     seconds = round(perf_counter() - started, 1)
     return Reproduction(
         profile,
-        PROFILES[profile],
+        says,
         claims,
         str(table),
         plots,

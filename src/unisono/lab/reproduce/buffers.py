@@ -125,20 +125,22 @@ def _percent(values: list[float]) -> str:
 
 
 def plots(tables: Tables) -> list[Plot]:
-    """Figure 15: tagged messages against buffer; latency is in the data beside it."""
+    """Figure 15: tagged messages and latency against buffer."""
     rows, sizes = tables["buffers"], [float(buffer) for buffer in BUFFERS]
     curves = []
-    for figure, scale, what in (("tagged", 100.0, "% tagged"), ("heard_s", 10.0, "tenths of a second")):
+    for figure, scale, what in (("tagged", 100.0, "tagged"), ("heard_s", 1.0, "latency (right)")):
         for stamps, whose in (("paper", "the paper's stamps"), ("ours", "ours")):
             values = [scale * value for value in _by_buffer(rows, figure, RATES[1], stamps)]
-            curves.append(Curve(f"{what}, {whose}", sizes, values, is_ours=stamps == "ours"))
+            is_ours, is_right = stamps == "ours", figure == "heard_s"
+            curves.append(Curve(f"{what}, {whose}", sizes, values, is_ours=is_ours, is_right=is_right))
     return [
         Plot(
             "000-15",
             "Tagged messages and latency, 10 events/s",
             "buffer (events)",
-            "% | tenths of a second",
+            "tagged deliveries (%)",
             curves,
+            right="latency until delivery (s)",
         )
     ]
 

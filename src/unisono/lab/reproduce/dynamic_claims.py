@@ -317,7 +317,7 @@ def _beaten(tables: Tables) -> list[Claim]:
 
 def plots(tables: Tables) -> list[Plot]:
     """Figures 16 to 20, ours beside them."""
-    order, time = tables["dynamic-order"], "simulated seconds"
+    order, time = tables["dynamic-order"], "simulated time (s)"
 
     def curves(rows: Rows, what: str, by: str, labels: dict[Value, str]) -> list[Curve]:
         events = rows.distinct("events")[0]
@@ -338,11 +338,11 @@ def plots(tables: Tables) -> list[Plot]:
     shuffled = curves(tables["dynamic-shuffle"], "latency_s", "order", shuffle)
     by_size = curves(order, "bytes", "order", sizes)
     return [
-        Plot("000-16", "Dynamic order, by alpha", time, "seconds", by_alpha, is_log_y=True),
-        Plot("000-17", "Dynamic order, by beta", time, "seconds", by_beta, is_log_y=True),
-        Plot("000-18", "Dynamic and static orders", time, "seconds", by_order, is_log_y=True),
-        Plot("000-19", "Bytes of stamps", time, "bytes", by_size, is_log_y=True),
-        Plot("000-20", "Popularity shuffled at 300 s", time, "seconds", shuffled, is_log_y=True),
+        Plot("000-16", "Dynamic order, by alpha", time, "latency (s)", by_alpha, is_log_y=True),
+        Plot("000-17", "Dynamic order, by beta", time, "latency (s)", by_beta, is_log_y=True),
+        Plot("000-18", "Dynamic and static orders", time, "latency (s)", by_order, is_log_y=True),
+        Plot("000-19", "Bytes of stamps", time, "size of a stamp (bytes)", by_size, is_log_y=True),
+        Plot("000-20", "Popularity shuffled at 300 s", time, "latency (s)", shuffled, is_log_y=True),
     ]
 
 

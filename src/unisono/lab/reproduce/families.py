@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -34,6 +34,7 @@ class Curve(msgspec.Struct, frozen=True):
     y: list[float]
     deviation: list[float] = []
     is_ours: bool = False
+    is_right: bool = False  # measured on the right
 
 
 class Plot(msgspec.Struct, frozen=True):
@@ -48,6 +49,17 @@ class Plot(msgspec.Struct, frozen=True):
     is_log_y: bool = False
     is_bars: bool = False
     how: str = "simulated"
+    right: str = ""  # what is measured on the right, if anything
+
+
+SWEPT: Mapping[Profile, str] = {
+    "quick": "quick profile: fewer events and runs than the paper; --full for its scale and at least 10 runs",
+    "full": "full profile: the paper's scale, at least 10 runs for each point",
+}
+EXPLORED: Mapping[Profile, str] = {
+    "quick": "quick profile: every interleaving of tiny worlds; --full for more and larger ones",
+    "full": "full profile: every interleaving of more and larger worlds",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +73,4 @@ class Family:
     plots: Callable[[Tables], list[Plot]]
     # What is explored anew whenever the command runs, for these figures.
     examine: Callable[[Profile, Collection[str], Tell], list[Claim]] | None = None
+    profiles: Mapping[Profile, str] = field(default_factory=lambda: SWEPT)  # what each means

@@ -315,10 +315,10 @@ def plots(tables: Tables) -> list[Plot]:
     def split(figure: str, publication: str, title: str) -> Plot:
         curves = [
             curve("ordering", "ordering_s", publication),
-            curve("ENS", "diffusion_s", publication),
+            curve("diffusion (ENS)", "diffusion_s", publication),
             curve("ordering, managers together", "ordering_s", publication, "ours"),
         ]
-        return Plot(figure, title, "ENS size (nodes)", "seconds", curves, is_log_x=True)
+        return Plot(figure, title, "ENS size (nodes)", "latency (s)", curves, is_log_x=True)
 
     models = [curve(label, "total_s", name) for name, label in LABELS.items()]
     ours = [curve(f"worst case, {label}", "total_s", "worst", name) for name, label in OURS.items()]
@@ -329,7 +329,7 @@ def plots(tables: Tables) -> list[Plot]:
             "000-9",
             "End-to-end latency",
             "ENS size (nodes)",
-            "seconds",
+            "latency (s)",
             [*models, *ours],
             True,
             is_log_y=True,
@@ -340,7 +340,7 @@ def plots(tables: Tables) -> list[Plot]:
             "000-12",
             "Notifications within a second",
             "ENS size (nodes)",
-            "% of notifications",
+            "notifications within a second (%)",
             [*within, ours_within],
             True,
         ),

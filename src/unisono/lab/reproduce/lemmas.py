@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from unisono.lab.reproduce.claims import Claim, Verdict
-from unisono.lab.reproduce.families import Family, Profile
+from unisono.lab.reproduce.families import EXPLORED, Family, Profile
 from unisono.lab.reproduce.lemma_trials import Seen, Tiny, Trial
 from unisono.lab.reproduce.lemma_worlds import Rules, described
 from unisono.sim.explore import Explorer
@@ -156,4 +156,4 @@ FIGURES = (
     "001-fig-5",
 )
 
-FAMILY = Family("lemmas", FIGURES, lambda profile: [], lambda tables: [], lambda tables: [], examine)
+FAMILY = Family("lemmas", FIGURES, lambda _: [], lambda _: [], lambda _: [], examine, EXPLORED)

@@ -163,11 +163,17 @@ def plots(tables: Tables) -> list[Plot]:
             "000-13",
             "Bandwidth overhead of stamps",
             "subscriptions of a node",
-            "bytes",
+            "size of a stamp (bytes)",
             sizes,
             is_log_y=True,
         ),
-        Plot("000-14", "Message overhead", "subscriptions of a node", "% of processed messages", messages),
+        Plot(
+            "000-14",
+            "Message overhead",
+            "subscriptions of a node",
+            "processed for others (% of messages)",
+            messages,
+        ),
     ]
 
 

@@ -220,9 +220,24 @@ def plots(tables: Tables) -> list[Plot]:
         theirs = [1000 * peers.mean("mean_s", rate_s=rate) for rate in WAN_RATES]
         means.append(Curve("JGroups, SEQUENCER over TCP", at, theirs))
     return [
-        Plot("000-22", "End-to-end latency", "nodes", "ms", by_nodes, how=HOW),
-        Plot("000-23", "Notifications in a second", "events/s", "%", shares, how=HOW),
-        Plot("000-24", "Mean latency beside JGroups", "events/s", "ms", means, how=HOW, is_log_y=True),
+        Plot("000-22", "End-to-end latency", "nodes", "latency (ms)", by_nodes, how=HOW),
+        Plot(
+            "000-23",
+            "Notifications in a second",
+            "events/s",
+            "notifications within a second (%)",
+            shares,
+            how=HOW,
+        ),
+        Plot(
+            "000-24",
+            "Mean latency beside JGroups",
+            "events/s",
+            "mean latency (ms)",
+            means,
+            how=HOW,
+            is_log_y=True,
+        ),
     ]
 
 

@@ -223,7 +223,7 @@ def plots(tables: Tables) -> list[Plot]:
         )
         for i, (name, label) in enumerate(SETTINGS.items())
     ]
-    return [Plot("000-21", "Sequences that both detect", "", "%", bars, is_bars=True)]
+    return [Plot("000-21", "Sequences that both detect", "", "sequences (%)", bars, is_bars=True)]
 
 
 FAMILY = Family("sequences", ("000-21",), sweeps, judge, plots)

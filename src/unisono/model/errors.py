@@ -19,6 +19,25 @@ class PayloadError(UnisonoError, ValueError):
     """A payload cannot be encoded, decoded, or is over the limit."""
 
 
+class FilterError(UnisonoError, ValueError):
+    """A filter is not one, can never match, or is over a bound; the message shows the place."""
+
+    def __init__(self, message: str, text: str = "", at: int | None = None) -> None:
+        self.line = self.column = 0
+        super().__init__(message if at is None else f"{message}\n{self._shown(text, at)}")
+
+    def _shown(self, text: str, at: int) -> str:
+        """The line, and a caret under the place; of a long line, what is around it."""
+        before = text[:at]
+        begin = before.rfind("\n") + 1
+        self.line, self.column = before.count("\n") + 1, at - begin + 1
+        line = text[begin:].split("\n", 1)[0]
+        first = max(0, at - begin - 60)
+        shown = "".join(c if c.isprintable() else " " for c in line[first : first + 100])
+        caret = " " * (at - begin - first) + "^"
+        return f"  line {self.line}, column {self.column}:\n    {shown}\n    {caret}"
+
+
 class FrameError(UnisonoError, ValueError):
     """Bytes from the wire are not a frame this version understands."""
 

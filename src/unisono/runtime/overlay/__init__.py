@@ -1,0 +1,1 @@
+"""Peers that talk by datagrams, without a broker."""

@@ -281,6 +281,27 @@ NETWORKS = {
         'topology = "transit-stub"\nclusters = 10',
         "line 18: 'network.clusters' is 10, and there are 9",
     ),
+    "loss of links where there is one": (
+        "link_loss = 0.1",
+        "line 17: 'network.link_loss' goes with topology = \"pastry\", not with \"flat\"; 'loss' says what",
+    ),
+    "links that lose nearly all": (
+        'topology = "pastry"\nlink_loss = 0.6',
+        "line 18: 'network.link_loss' is at most 0.5, not 0.6",
+    ),
+    "lines of no kind": ('bandwidth = "isdn"', "line 17: 'network.bandwidth' is one of unlimited, adsl"),
+    "a perturbation of nobody": (
+        '[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 0.1\nloss = 0.5',
+        'line 18: \'faults.kind\' is "perturbation" of the peers of a ring: take topology = "pastry"',
+    ),
+    "a perturbation of all and more": (
+        'topology = "pastry"\n[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 2\nloss = 0.5',
+        "line 22: 'faults.peers' is at most 1, not 2",
+    ),
+    "a perturbation that does nothing": (
+        'topology = "pastry"\n[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 0.1',
+        "line 18: 'faults.loss' is missing: or 'latency_ms'",
+    ),
     "clusters on a flat network": (
         "clusters = 2",
         "line 17: 'network.clusters' goes with topology = \"transit-stub\"",

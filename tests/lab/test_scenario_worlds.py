@@ -80,12 +80,13 @@ class Drawn:
 
     def write_network(self) -> None:
         even = f"latency_ms = {self.pick(0, 1, 30)}\nspread_ms = {self.pick(0, 40)}"
-        ground = self.pick(
-            even, even, 'links = "paper-000"', 'topology = "pastry"', 'topology = "transit-stub"'
-        )
+        ring = f'topology = "pastry"\nlink_loss = {self.pick(0, 0, 0.02)}'
+        ground = self.pick(even, even, 'links = "paper-000"', ring, ring, 'topology = "transit-stub"')
+        self.is_ring = ground is ring
         self.lines += [
             "[network]",
             ground,
+            f'bandwidth = "{self.pick("unlimited", "unlimited", "adsl")}"',
             f"loss = {self.pick(0, 0, 0.05, 0.3)}",
             f"duplication = {self.pick(0, 0.2)}",
             f"overtaking = {self.pick('true', 'false')}",
@@ -95,11 +96,13 @@ class Drawn:
         at = 0.8 * self.duration * self.dice.random()
         until = at + (self.duration - at) * self.dice.random()
         of_nodes = ("crash", "pause", "partition") if self.shape == "nodes" else ()
-        kind = self.pick("loss", "latency", *of_nodes, *of_nodes)
+        of_rings = ("perturbation",) if self.is_ring else ()
+        kind = self.pick("loss", "latency", *of_rings, *of_nodes, *of_nodes)
         side = self.dice.sample([*self.processes, "store", "service"], 3)
         what = {
             "loss": f"loss = {0.9 * self.dice.random()}",
             "latency": f"latency_ms = {200 * self.dice.random()}",
+            "perturbation": f"peers = 0.2\nloss = {self.pick(0.3, 1.0)}",
             "partition": f"side = {side}",
         }.get(kind, f'process = "{self.pick(*self.processes)}"')
         self.lines += ["[[faults]]", f"at = {at}", f"until = {until}", f'kind = "{kind}"', what]

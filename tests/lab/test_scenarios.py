@@ -268,6 +268,10 @@ def test_a_trace_is_replayed(tmp_path):
     assert done.summary.delivered == 8
     table = pa.table({"at": [0.5, 0.75], "topic": ["a", "b"]})
     pq.write_table(table, tmp_path / "trace.parquet")
+    sized = pa.table({"at": [0.5], "topic": ["a"], "size_bytes": [700]})
+    pq.write_table(sized, tmp_path / "sized.parquet")
+    found = read_scenario(Text("w.toml", text.replace("trace.csv", "sized.parquet")), tmp_path / "w.toml")
+    assert found.feeds[0].size_bytes_max == 700
     parquet = read_scenario(Text("w.toml", text.replace("csv", "parquet")), tmp_path / "w.toml")
     assert parquet.topics == ("a", "b")
     assert parquet.duration == 0.75
@@ -417,6 +421,31 @@ def test_worlds_on_other_networks_hold(shape, network):
     assert one.digest == two.digest
     assert one.verdicts["nothing_lost"] == "held"
     assert one.latency_ms.p50 > 20
+
+
+def test_bytes_take_time_on_narrow_lines():
+    """Publisher to sequencer, and a copy to each of six: 1,000 bytes and what the bus adds, 8 ms up and 1 ms down."""
+    text = SMALL.replace("pick = 2", "").replace("publishers = 2", "publishers = 2\nsize_bytes = 1000")
+    wide, narrow = (run(text + more).summary.latency_ms for more in ("", 'bandwidth = "adsl"\n'))
+    assert (wide.p50, wide.max) == (20.0, 20.0)
+    assert narrow.max == pytest.approx(20 + 2 * 9 + 5 * 8, rel=0.1), "the last copy waits for five others"
+    small = run(text.replace("1000", "0") + 'bandwidth = "adsl"\n').summary.latency_ms
+    assert 20 < small.max < 30, "a frame has some bytes of its own"
+
+
+@pytest.mark.parametrize("shape", ["chain", "nodes"])
+def test_links_that_lose_and_peers_that_fail_are_made_good(shape):
+    ring = SMALL.replace("latency_ms = 10.0", 'topology = "pastry"\npeers = 100\nlink_loss = 0.05')
+    ring = ring.replace("duration = 2.0", "duration = 4.0")
+    ring += '[[faults]]\nkind = "perturbation"\nat = 2.5\nuntil = 3.5\npeers = 0.3\nloss = 1.0\n'
+    done = run(f'shape = "{shape}"\n' + ring)
+    assert done.summary.is_good
+    assert done.summary.verdicts["nothing_lost"] == "held"
+    calm = run(f'shape = "{shape}"\n' + ring.partition("link_loss")[0]).summary
+    assert done.summary.latency_ms.p99 > calm.latency_ms.p99
+    if shape == "chain":  # with nodes, other chances have some join earlier
+        bare = run('shape = "chain"\nrepair = false\non_gap = "tag"\n' + ring).summary
+        assert bare.delivered < done.summary.delivered, "nobody asks again"
 
 
 def test_the_docs_name_every_key():

@@ -16,6 +16,7 @@ from unisono.sim.fast.journeys import down_s
 from unisono.sim.fast.overlay import Overlay
 from unisono.sim.latencies import LatencyRecorder
 from unisono.sim.links import ADSL, Channel, Links, Mixture
+from unisono.sim.network import Perturbation
 from unisono.sim.overlaid import FORWARD, PAPER, TAGGING, node_name, overlaid
 from unisono.sim.ring_routes import RingRoutes
 from unisono.sim.simulation import Ending
@@ -72,9 +73,9 @@ def test_what_links_lose_is_asked_for_again():
     routes, lost = laid.routes(), 0
     told = routes.notices_s
 
-    def counted(source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
+    def counted(source: str, topics: tuple[str, ...], to: Sequence[str], size_bytes: float) -> list[float]:
         nonlocal lost
-        times = told(source, topics, to)
+        times = told(source, topics, to, size_bytes)
         lost += times.count(inf)
         return times
 
@@ -121,14 +122,44 @@ def test_a_link_that_loses_a_notification_loses_it_for_everybody_below():
     assert all(routes.packet_s(node_name(0), name) < inf for name in names)
 
 
-def test_bytes_take_their_time_on_every_link():
+def test_bytes_take_their_time_on_every_link_one_copy_after_the_other():
     overlay = Overlay(50, 1, 1, links=Links(1, STEADY, ADSL))
     names, tree = [node_name(i) for i in range(50)], overlay.tree(0)
     empty, full = (
-        ways(overlay, size_bytes=size).notices_s(node_name(tree.root), ("t00000",), names)
+        np.array(ways(overlay).notices_s(node_name(tree.root), ("t00000",), names, size))
         for size in (0, 1000)
     )
-    assert np.array(full) - np.array(empty) == pytest.approx(0.009 * tree.depth)
+    took = full - empty
+    for node in range(50):
+        below = [child for child in tree.nodes[1:].tolist() if tree.parent[child] == node]
+        waits = sorted(took[child] - took[node] for child in below)
+        assert waits == pytest.approx([0.009 + 0.008 * turn for turn in range(len(below))])
+    route = overlay.ring.route_to(3, 40)
+    times = [ways(overlay).packet_s(node_name(3), node_name(40), size) for size in (0, 1000)]
+    assert times[1] - times[0] == pytest.approx(0.009 * (len(route) - 1))
+
+
+def test_perturbed_nodes_slow_down_or_lose_whatever_passes_them():
+    overlay = Overlay(300, 1, 1, links=Links(1, STEADY))
+    names, tree = [node_name(i) for i in range(300)], overlay.tree(0)
+    calm = np.array(ways(overlay).notices_s(node_name(tree.root), ("t00000",), names))
+    slow, deaf = ways(overlay), ways(overlay)
+    slow.perturb(Perturbation(0.2, latency_s=10.0))
+    deaf.perturb(Perturbation(0.2, loss=1.0))
+    rough = np.array(slow.notices_s(node_name(tree.root), ("t00000",), names))
+    heard = np.array(deaf.notices_s(node_name(tree.root), ("t00000",), names))
+    met = np.rint((rough - calm) / 10)
+    assert (rough - calm) == pytest.approx(10 * met)
+    assert 0.2 * 300 <= np.count_nonzero(met) < 300, "those nodes, and who is below them"
+    assert np.isinf(heard).tolist() == (met > 0).tolist()
+    for a, b in ((3, 40), (5, 250), (17, 99), (8, 200)):
+        path = overlay.ring.route_to(a, b)
+        extra = slow.packet_s(node_name(a), node_name(b)) - ways(overlay).packet_s(node_name(a), node_name(b))
+        on_the_way = sum(node in slow._rough for node in path)
+        assert extra == pytest.approx(10 * on_the_way)
+        assert (deaf.packet_s(node_name(a), node_name(b)) == inf) == (on_the_way > 0)
+    deaf.heal()
+    assert np.isfinite(deaf.notices_s(node_name(0), ("t00000",), names)).all()
 
 
 def test_sums_say_what_records_say():

@@ -69,10 +69,10 @@ class Cluster:
             self.listeners[topic].append(spec.name)
         return {topic: floors[topic] for topic in spec.topics}
 
-    def publication(self, publisher: str, topic: str, now: float) -> Publication:
+    def publication(self, publisher: str, topic: str, now: float, body: bytes) -> Publication:
         """The publisher's next event."""
         n = self._published[publisher] = self._published.get(publisher, 0) + 1
-        return Publication(publisher, 0, n, topic, published_at=now)
+        return Publication(publisher, 0, n, topic, body, published_at=now)
 
     def publisher_host(self, publisher: str, process: str) -> Host:
         """Where a publisher's events go in: its own engine, or the node that sequences everything."""

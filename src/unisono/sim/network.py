@@ -28,12 +28,24 @@ class Conditions(msgspec.Struct, frozen=True):
         return self.latency_s + self.spread_s
 
 
+class Perturbation(msgspec.Struct, frozen=True):
+    """How some nodes of a ring treat whatever they send, pass on or receive."""
+
+    share: float = 0.0  # of all nodes
+    loss: float = 0.0
+    latency_s: float = 0.0  # what it takes longer at each of them
+
+
+CALM = Perturbation()
+
+
 class Weather(msgspec.Struct, frozen=True):
     """From a moment on, both networks treat what is sent differently."""
 
     at: float
     packets: Conditions
     notifications: Conditions
+    perturbation: Perturbation = CALM
 
 
 class Network:

@@ -53,7 +53,7 @@ class Overlaid(NamedTuple):
             horizon_s=HORIZON_S,
         )
 
-    def routes(self, *, direct: bool = False, size_bytes: float = 0.0) -> RingRoutes:
+    def routes(self, *, direct: bool = False) -> RingRoutes:
         """The ways to run it on, each time from the beginning of its seed."""
         number = {name: topic for topic, name in enumerate(self.world.topics)}
         return RingRoutes(
@@ -64,7 +64,6 @@ class Overlaid(NamedTuple):
             self.world.seed,
             keys=self.keys,
             direct=direct,
-            size_bytes=size_bytes,
         )
 
 

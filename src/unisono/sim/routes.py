@@ -15,24 +15,36 @@ from typing import Protocol
 import numpy as np
 
 from unisono.sim.ground import Ground
-from unisono.sim.links import WAN, Channel, Links, Mixture
+from unisono.sim.links import ADSL, WAN, Channel, Links, Mixture
+from unisono.sim.network import Perturbation
 from unisono.sim.ring_routes import RingRoutes
 from unisono.sim.topologies.pastry import Ring, key_of
 from unisono.sim.topologies.scribe import Tree, tree
 from unisono.sim.topologies.transit_stub import clustered_hosts, transit_stub
 
+LINES = {"unlimited": None, "adsl": ADSL}
+
 
 class Routes(Protocol):
     """What messages take between processes, in seconds; infinity, if a link on the way loses them."""
 
-    def packet_s(self, source: str, to: str) -> float:
+    @property
+    def is_narrow(self) -> bool:
+        """Whether bytes take time: who asks should know then how many there are."""
+
+    def packet_s(self, source: str, to: str, size_bytes: float = 0.0) -> float:
         """One packet from a process to another."""
 
-    def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
+    def notices_s(
+        self, source: str, topics: tuple[str, ...], to: Sequence[str], size_bytes: float = 0.0
+    ) -> list[float]:
         """A notification about topics, from a process to each of these subscribers."""
 
+    def perturb(self, perturbation: Perturbation) -> None:
+        """Have some nodes on the way treat what passes them like this from now on."""
+
     def heal(self) -> None:
-        """Lose nothing from now on."""
+        """Lose nothing from now on, and perturb nothing."""
 
 
 def make_routes(
@@ -47,39 +59,53 @@ def make_routes(
     if ground.topology == "pastry":
         return _ring_routes(ground, seed, subscribers, publishers, sequencers)
     if ground.topology == "transit-stub":
-        return _RouterRoutes(seed, processes, ground.clusters)
-    return _FlatRoutes(seed, processes, ground.hop_s)
+        return _RouterRoutes(seed, processes, ground)
+    return _FlatRoutes(seed, processes, ground)
 
 
-def _links(seed: int, hop_s: float | None) -> Links:
-    if hop_s is None:
-        return Links(seed, WAN)
-    same = Channel(hop_s, 0.0, floor_s=0.0)
-    return Links(seed, Mixture(same, same, 0.0))
+def _links(seed: int, ground: Ground) -> Links:
+    lines = LINES[ground.bandwidth]
+    if ground.hop_s is None:
+        return Links(seed, WAN, lines, ground.link_loss)
+    same = Channel(ground.hop_s, 0.0, floor_s=0.0)
+    return Links(seed, Mixture(same, same, 0.0), lines, ground.link_loss)
 
 
 class _FlatRoutes:
     """One link between any two."""
 
-    def __init__(self, seed: int, processes: Sequence[str], hop_s: float | None) -> None:
-        self.links = _links(seed, hop_s)
+    def __init__(self, seed: int, processes: Sequence[str], ground: Ground) -> None:
+        self.links = _links(seed, ground)
         self.random = Random(f"{seed} flat routes")
         self.generator = np.random.default_rng([seed, 0xF1A7])
         self.place = {process: i for i, process in enumerate(processes)}
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether bytes take time."""
+        return self.links.bandwidth is not None
+
+    def perturb(self, perturbation: Perturbation) -> None:
+        """Nobody is on the way."""
+
     def heal(self) -> None:
         """These links lose nothing."""
 
-    def packet_s(self, source: str, to: str) -> float:
+    def packet_s(self, source: str, to: str, size_bytes: float = 0.0) -> float:
         """Over the one link."""
-        return self.links.sample(self.place[source], self.place[to], self.random)
+        return self.links.sample(self.place[source], self.place[to], self.random, size_bytes)
 
-    def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
-        """Over a link to each."""
+    def notices_s(
+        self, source: str, topics: tuple[str, ...], to: Sequence[str], size_bytes: float = 0.0
+    ) -> list[float]:
+        """Over a link to each; where lines are narrow, one copy after the other."""
         there = [self.place[name] for name in to]
-        times: list[float] = self.links.sample_many(
-            np.full(len(there), self.place[source]), there, self.generator
-        ).tolist()
+        found = self.links.sample_many(
+            np.full(len(there), self.place[source]), there, self.generator, size_bytes
+        )
+        if self.links.bandwidth is not None:
+            found += np.arange(len(there)) * self.links.bandwidth.up_s(size_bytes)
+        times: list[float] = found.tolist()
         return times
 
 
@@ -91,7 +117,7 @@ def _ring_routes(
     sequencers: Mapping[str, str],
 ) -> RingRoutes:
     """A ring whose nodes are the processes of the world, and others."""
-    links = _links(seed, ground.hop_s)
+    links = _links(seed, ground)
     ring = Ring(ground.peers, seed, links=links)
     places = np.random.default_rng([seed, 0x9B]).permutation(ground.peers).tolist()
     place = {name: places[i % len(places)] for i, name in enumerate([*subscribers, *publishers])}
@@ -111,26 +137,42 @@ def _ring_routes(
 class _RouterRoutes:
     """Hosts in clusters on the routers of a transit-stub graph."""
 
-    def __init__(self, seed: int, processes: Sequence[str], clusters: int) -> None:
+    def __init__(self, seed: int, processes: Sequence[str], ground: Ground) -> None:
         self.graph = transit_stub(seed)
-        routers = clustered_hosts(self.graph, len(processes), min(clusters, len(processes)), seed).tolist()
+        self.lines = LINES[ground.bandwidth]
+        clusters = min(ground.clusters, len(processes))
+        routers = clustered_hosts(self.graph, len(processes), clusters, seed).tolist()
         order = np.random.default_rng([seed, 0xC2]).permutation(len(processes)).tolist()
         self.router = {processes[i]: router for i, router in zip(order, routers, strict=True)}
         self._searched: set[int] = set()
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether bytes take time."""
+        return self.lines is not None
+
+    def perturb(self, perturbation: Perturbation) -> None:
+        """Routers are never perturbed."""
+
     def heal(self) -> None:
         """Routers lose nothing."""
 
-    def packet_s(self, source: str, to: str) -> float:
-        """The least delay."""
+    def packet_s(self, source: str, to: str, size_bytes: float = 0.0) -> float:
+        """The least delay; bytes take their time on the lines of the two hosts."""
         a, b = self.router[source], self.router[to]
         if b in self._searched and a not in self._searched:
             a, b = b, a  # delays are the same both ways, and a search is dear
         self._searched.add(a)
-        return self.graph.delay_s(a, b)
+        line_s = self.lines.transmission_s(size_bytes) if self.lines else 0.0
+        return self.graph.delay_s(a, b) + line_s
 
-    def notices_s(self, source: str, topics: tuple[str, ...], to: Sequence[str]) -> list[float]:
-        """To each by itself."""
+    def notices_s(
+        self, source: str, topics: tuple[str, ...], to: Sequence[str], size_bytes: float = 0.0
+    ) -> list[float]:
+        """To each by itself; where lines are narrow, one copy after the other."""
         delays = self.graph.delays_from(self.router[source])
         self._searched.add(self.router[source])
-        return [float(delays[self.router[name]]) for name in to]
+        up_s, line_s = (
+            (self.lines.up_s(size_bytes), self.lines.transmission_s(size_bytes)) if self.lines else (0.0, 0.0)
+        )
+        return [float(delays[self.router[name]]) + line_s + i * up_s for i, name in enumerate(to)]

@@ -25,6 +25,7 @@ from unisono.sim.kernel import Kernel
 from unisono.sim.network import Network, Weather
 from unisono.sim.notation import show_effect, show_input
 from unisono.sim.recorder import Recorder
+from unisono.sim.sizes import notification_bytes, packet_bytes
 from unisono.sim.world import Burst, SubscriberSpec, World, process_of, voice_of
 
 if TYPE_CHECKING:
@@ -169,13 +170,15 @@ class Simulation:
                 self._step(self.cluster.hosts[to], Notified(notification))
             case Wake(address, at):
                 self._wake(self.cluster.hosts[address], at)
-            case Burst(_, publisher, topics):
-                self._publish(publisher, process_of(publisher), topics)
+            case Burst():
+                self._publish(occurrence)
             case Join(spec):
                 self._join(spec)
-            case Weather(_, packets, notifications):
+            case Weather(_, packets, notifications, perturbation):
                 self.packets.change(packets)
                 self.notifications.change(notifications)
+                if self.routes is not None:
+                    self.routes.perturb(perturbation)
                 self._trace("world", "changes its networks", [])
             case Heal():
                 self.packets.heal()
@@ -195,10 +198,10 @@ class Simulation:
         else:
             self._set_timer(host)
 
-    def _publish(self, publisher: str, process: str, topics: tuple[str, ...]) -> None:
-        now = self.kernel.now
-        host = self.cluster.publisher_host(publisher, process)
-        publications = [self.cluster.publication(publisher, topic, now) for topic in topics]
+    def _publish(self, burst: Burst) -> None:
+        now, process, body = self.kernel.now, process_of(burst.publisher), bytes(burst.size_bytes)
+        host = self.cluster.publisher_host(burst.publisher, process)
+        publications = [self.cluster.publication(burst.publisher, topic, now, body) for topic in burst.topics]
         for publication in publications:
             self.recorder.published(process, publication, now)
         self._step(host, Publish(publications))
@@ -273,7 +276,8 @@ class Simulation:
             self.kernel.schedule(now, arrival)  # within a process nothing is lost
             return
         if self.routes is not None:
-            now += self.routes.packet_s(host.process, self.cluster.hosts[to].process)
+            size = packet_bytes(packet) if self.routes.is_narrow else 0
+            now += self.routes.packet_s(host.process, self.cluster.hosts[to].process, size)
         for time in self.packets.arrivals(host.address, to, now):
             self.kernel.schedule(time, arrival)
 
@@ -288,7 +292,8 @@ class Simulation:
         if self.routes is None:
             starts = [now] * len(audience)
         else:
-            starts = [now + s for s in self.routes.notices_s(host.process, announce.topics, audience)]
+            size = notification_bytes(notification) if self.routes.is_narrow else 0
+            starts = [now + s for s in self.routes.notices_s(host.process, announce.topics, audience, size)]
         for name, start in zip(audience, starts, strict=True):
             for time in self.notifications.arrivals("", name, start):
                 self.kernel.schedule(time, Notice(name, notification))

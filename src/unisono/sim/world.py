@@ -40,6 +40,7 @@ class Burst(msgspec.Struct, frozen=True):
     at: float
     publisher: str
     topics: tuple[str, ...]
+    size_bytes: int = 0  # of each event, without its stamp
 
 
 class World(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ FEED_KEYS = (
     "popularity",
     "arrivals",
     "burst",
+    "size_bytes",
     "start",
     "stop",
     "trace",
@@ -44,6 +45,8 @@ PROCESSES_MAX = 100_000
 SUBSCRIPTIONS_MAX = 2_000_000  # subscribers times the topics they hold, in one group
 CHOICES_MAX = 100_000_000  # the same with topics they choose from
 EVENTS_MAX = 1_000_000
+SIZE_BYTES = 100
+SIZE_BYTES_MAX = 100_000
 WARM_UP_S = 1.0  # with nodes subscribers join first
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -258,6 +261,7 @@ def _feed(table: Table, topics: Topics, names: Names, shape: Shape, duration: fl
         popularity=_popularity(table),
         poisson=table.word("arrivals", "poisson", ("poisson", "regular")) == "poisson",
         burst=table.whole("burst", 1, least=1, most=1000),
+        size_bytes=table.whole("size_bytes", SIZE_BYTES, most=SIZE_BYTES_MAX),
         start=start,
         stop=stop,
         said_at=table.place_of("rate"),
@@ -281,7 +285,7 @@ def _replay(table: Table, trace: tuple[Traced, ...], topics: Topics, names: Name
     if trace[0].at > duration:
         table.fail("trace", f"begins at {trace[0].at:g} seconds, and 'duration' is {duration:g}")
     trace = tuple(event for event in trace if event.at <= duration)
-    return Feed(publishers, 0.0, (), Popular(), False, 1, 0.0, duration, trace, table.place_of("trace"))
+    return Feed(publishers, 0.0, (), Popular(), False, 1, 0, 0.0, duration, trace, table.place_of("trace"))
 
 
 def _trace(table: Table, folder: Path) -> tuple[Traced, ...]:
@@ -298,7 +302,11 @@ def _trace(table: Table, folder: Path) -> tuple[Traced, ...]:
                 table.fail(
                     "trace", f"has a publisher {shown(event.publisher)}; names are letters, digits, - and _"
                 )
-            found.append(Traced(event.at, event.publisher, check_topic(event.topic)))
+            if event.size_bytes > SIZE_BYTES_MAX:
+                table.fail(
+                    "trace", f"has an event of {event.size_bytes:,} bytes; the limit is {SIZE_BYTES_MAX:,}"
+                )
+            found.append(Traced(event.at, event.publisher, check_topic(event.topic), event.size_bytes))
             if len(found) > EVENTS_MAX:
                 table.fail("trace", f"is over the limit of {EVENTS_MAX:,} events in one run")
     except (TraceError, TopicError) as error:

@@ -12,15 +12,26 @@ from unisono.lab.scenarios.scenario import Fault, FaultKind, Shape
 KINDS: dict[str, tuple[str, ...]] = {
     "loss": ("until", "loss"),
     "latency": ("until", "latency_ms", "spread_ms"),
+    "perturbation": ("until", "peers", "loss", "latency_ms"),
     "shuffle": (),
     "crash": ("until", "process"),
     "pause": ("until", "process"),
     "partition": ("until", "side"),
 }
 OF_NODES = ("crash", "pause", "partition")
-NEEDS_END = ("loss", "latency", "pause", "partition")
-FAULT_KEYS = ("at", "kind", "until", "process", "side", "loss", "latency_ms", "spread_ms")
+OF_NETWORKS = ("loss", "latency", "perturbation")
+NEEDS_END = (*OF_NETWORKS, "pause", "partition")
+FAULT_KEYS = ("at", "kind", "until", "process", "side", "peers", "loss", "latency_ms", "spread_ms")
 FAULTS_MAX = 10_000
+NEEDED: dict[str, dict[str, str]] = {
+    "loss": {"loss": "which share is lost, from 0 to 0.9"},
+    "perturbation": {"peers": "which share of the peers it happens to, up to 1"},
+    "crash": {"process": "who it happens to"},
+    "pause": {"process": "who it happens to"},
+    "partition": {"side": "who it happens to"},
+}
+EITHER = {"latency": ("latency_ms", "spread_ms"), "perturbation": ("loss", "latency_ms")}
+LOSS_MAX = {"loss": 0.9, "perturbation": 1.0}
 
 
 def read_faults(
@@ -57,13 +68,13 @@ def _fault(table: Table, shape: Shape, duration: float) -> Fault:
     until = table.number("until", 0.0)
     if "until" in table and until <= at:
         table.fail("until", f"is after 'at', {at:g}, not {until:g}")
-    if kind in ("loss", "latency") and until > duration:
+    if kind in OF_NETWORKS and until > duration:
         table.fail("until", f"is {until:g}, and 'duration' is {duration:g}")
-    for key in ("process", "side", "loss"):
-        if key in KINDS[kind] and key not in table:
-            table.missing(key, {"loss": "which share is lost, from 0 to 0.9"}.get(key, "who it happens to"))
-    if kind == "latency" and "latency_ms" not in table and "spread_ms" not in table:
-        table.missing("latency_ms", "or 'spread_ms'")
+    for key, what in NEEDED.get(kind, {}).items():
+        if key not in table:
+            table.missing(key, what)
+    if kind in EITHER and not any(key in table for key in EITHER[kind]):
+        table.missing(EITHER[kind][0], f"or '{EITHER[kind][1]}'")
     side = tuple(table.strings("side"))
     if kind == "partition" and not side:
         table.fail("side", "is empty: name at least one process on it")
@@ -73,7 +84,8 @@ def _fault(table: Table, shape: Shape, duration: float) -> Fault:
         until=until,
         process=table.string("process", ""),
         side=side,
-        loss=table.number("loss", 0.0, most=0.9) if "loss" in table else None,
+        peers=table.positive("peers", 1.0, most=1.0),
+        loss=table.number("loss", 0.0, most=LOSS_MAX[kind]) if "loss" in table else None,
         latency_s=_seconds(table, "latency_ms"),
         spread_s=_seconds(table, "spread_ms"),
     )

@@ -77,13 +77,16 @@ def read_scenario(text: Text, file: Path) -> Scenario:
     packets, notifications = read_conditions(network)
     feeds, topics, duration = read_feeds(top, Topics(_topics(top)), names, shape, file.parent, DURATION_S)
     faults = read_faults(top, shape, duration, names, nodes)
-    is_lossy = any(c.loss for c in (packets, notifications)) or any(fault.loss for fault in faults)
-    groups = read_groups(top, topics, names, shape, repair=is_lossy or shape == "nodes", duration=duration)
+    shares = (packets.loss, notifications.loss, network.data.get("link_loss"), *(f.loss for f in faults))
+    repair = any(shares) or shape == "nodes"
+    groups = read_groups(top, topics, names, shape, repair=repair, duration=duration)
     processes = sum(len(group.names) for group in groups) + sum(len(feed.publishers) for feed in feeds)
     sequencers = {"nodes": len(nodes), "chain": len(topics.names), "colocated": 1}[shape]
     for fault_table, fault in zip(top.tables("faults", FAULT_KEYS), faults, strict=True):
         if fault.kind == "shuffle" and all(feed.popularity.kind == "uniform" for feed in feeds):
             fault_table.fail("kind", 'is "shuffle", and no publications have a popularity to shuffle')
+        if fault.kind == "perturbation" and network.data.get("topology") != "pastry":
+            fault_table.fail("kind", 'is "perturbation" of the peers of a ring: take topology = "pastry"')
         names.check(fault_table, "process", [fault.process] if fault.process else [])
         names.check(fault_table, "side", fault.side)
     return Scenario(

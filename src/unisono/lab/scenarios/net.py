@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from typing import cast
 
+from msgspec.structs import replace
+
 from unisono.lab.scenarios.reading import Table
-from unisono.sim.ground import Ground, Topology
+from unisono.sim.ground import Bandwidth, Ground, Topology
 from unisono.sim.network import Conditions
 
 NOTIFICATIONS_KEYS = ("latency_ms", "spread_ms", "loss", "duplication", "overtaking")
-NETWORK_KEYS = ("topology", "links", "peers", "clusters", *NOTIFICATIONS_KEYS, "notifications")
+NETWORK_KEYS = (
+    "topology",
+    "links",
+    "peers",
+    "clusters",
+    "bandwidth",
+    "link_loss",
+    *NOTIFICATIONS_KEYS,
+    "notifications",
+)
 TOPOLOGIES = ("flat", "pastry", "transit-stub")
 LINKS = ("even", "paper-000")
+BANDWIDTHS = ("unlimited", "adsl")
 PEERS_MAX = 20_000
 CLUSTERS = 8
 
@@ -33,11 +45,11 @@ def read_ground(network: Table, processes: int, sequencers: int) -> Ground | Non
     if ground is None:
         return None
     if ground.topology == "pastry" and not ground.peers:
-        return Ground("pastry", ground.hop_s, processes + sequencers)
+        return replace(ground, peers=processes + sequencers)
     if ground.topology == "pastry" and ground.peers < processes:
         network.fail("peers", f"is {ground.peers}, and {processes} subscribers and publishers are among them")
     if ground.topology == "transit-stub" and "clusters" not in network:
-        return Ground("transit-stub", clusters=min(CLUSTERS, processes + sequencers))
+        return replace(ground, clusters=min(CLUSTERS, processes + sequencers))
     if ground.clusters > processes + sequencers:
         network.fail("clusters", f"is {ground.clusters}, and there are {processes + sequencers} processes")
     return ground
@@ -46,18 +58,23 @@ def read_ground(network: Table, processes: int, sequencers: int) -> Ground | Non
 def _ground(network: Table) -> Ground | None:
     topology = cast(Topology, network.word("topology", "flat", TOPOLOGIES))
     links = network.word("links", "paper-000" if topology == "pastry" else "even", LINKS)
-    for key, of in (("peers", "pastry"), ("clusters", "transit-stub")):
+    for key, of in (("peers", "pastry"), ("clusters", "transit-stub"), ("link_loss", "pastry")):
         if key in network and topology != of:
-            network.fail(key, f'goes with topology = "{of}", not with "{topology}"')
+            instead = "; 'loss' says what is lost elsewhere" if key == "link_loss" else ""
+            network.fail(key, f'goes with topology = "{of}", not with "{topology}"{instead}')
+    bandwidth = cast(Bandwidth, network.word("bandwidth", "unlimited", BANDWIDTHS))
     if topology == "transit-stub":
         if "links" in network:
             network.fail(
                 "links", 'does not go with topology = "transit-stub", whose links have delays of their own'
             )
-        return Ground(topology, clusters=network.whole("clusters", 1, least=1))
+        return Ground(topology, clusters=network.whole("clusters", 1, least=1), bandwidth=bandwidth)
     peers = network.whole("peers", 0, least=1 if "peers" in network else 0, most=PEERS_MAX)
     hop_s = None if links == "paper-000" else network.number("latency_ms", 5.0, most=60_000) / 1000
-    return None if (topology, links) == ("flat", "even") else Ground(topology, hop_s, peers)
+    loss = network.number("link_loss", 0.0, most=0.5)
+    if (topology, links, bandwidth) == ("flat", "even", "unlimited"):
+        return None
+    return Ground(topology, hop_s, peers, link_loss=loss, bandwidth=bandwidth)
 
 
 def _refuse_latency(table: Table, ground: Ground) -> None:
@@ -71,7 +88,7 @@ def _refuse_latency(table: Table, ground: Ground) -> None:
         if is_paper:
             table.fail(key, 'contradicts links = "paper-000", which says what messages take')
         if key == "latency_ms" and table.title != "network":
-            table.fail(key, 'is given for all of a topology = "pastry", in [network]')
+            table.fail(key, "is given for all links, in [network]")
 
 
 def _conditions(table: Table, otherwise: Conditions, ground: Ground | None) -> Conditions:

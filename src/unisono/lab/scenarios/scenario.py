@@ -7,13 +7,16 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from unisono.engines.topic_managers.settings import Mode, Stamps, SubscriberSettings
-from unisono.sim.ground import Ground, slow_s
+from unisono.sim.ground import Ground, hops, slow_s
+from unisono.sim.links import ADSL
 from unisono.sim.network import Conditions
 from unisono.sim.world import PlanKind
 
 Guarantee: TypeAlias = Literal["fifo", "total", "total_causal"]
 Shape: TypeAlias = Literal["colocated", "chain", "nodes"]
-FaultKind: TypeAlias = Literal["loss", "latency", "shuffle", "crash", "pause", "partition"]
+FaultKind: TypeAlias = Literal["loss", "latency", "perturbation", "shuffle", "crash", "pause", "partition"]
+
+ENTRY_BYTES = 24  # of a stamp, at most
 
 
 class Popular(msgspec.Struct, frozen=True):
@@ -49,6 +52,7 @@ class Traced(msgspec.Struct, frozen=True):
     at: float
     publisher: str
     topic: str
+    size_bytes: int = 0
 
 
 class Feed(msgspec.Struct, frozen=True):
@@ -60,10 +64,16 @@ class Feed(msgspec.Struct, frozen=True):
     popularity: Popular
     poisson: bool
     burst: int  # events published at once
+    size_bytes: int  # of each, without its stamp
     start: float
     stop: float
     trace: tuple[Traced, ...] = ()
     said_at: str = ""  # where the file says how much they publish
+
+    @property
+    def size_bytes_max(self) -> int:
+        """The size of the largest."""
+        return max((event.size_bytes for event in self.trace), default=self.size_bytes)
 
     @property
     def events(self) -> float:
@@ -79,12 +89,15 @@ class Fault(msgspec.Struct, frozen=True):
     until: float = 0.0
     process: str = ""
     side: tuple[str, ...] = ()
+    peers: float = 0.0  # the share of a ring's nodes that are perturbed
     loss: float | None = None
     latency_s: float | None = None
     spread_s: float | None = None
 
     def changes(self, conditions: Conditions) -> Conditions:
         """What a network is like under this fault."""
+        if self.kind not in ("loss", "latency"):
+            return conditions
         return Conditions(
             conditions.latency_s if self.latency_s is None else self.latency_s,
             conditions.spread_s if self.spread_s is None else self.spread_s,
@@ -134,12 +147,24 @@ class Scenario(msgspec.Struct, frozen=True):
     @property
     def is_lossy(self) -> bool:
         """Whether anything is ever lost."""
-        return bool(self.packets.loss or self.notifications.loss or any(fault.loss for fault in self.faults))
+        link_loss = 0.0 if self.ground is None else self.ground.link_loss
+        always = (self.packets.loss, self.notifications.loss, link_loss)
+        return any(always) or any(fault.loss for fault in self.faults)
 
     @property
     def latency_s_max(self) -> float:
         """The longest that anything takes that is not lost, one fault at a time."""
         calm = (self.packets, self.notifications)
         found = [*calm, *(fault.changes(network) for fault in self.faults for network in calm)]
-        ground_s = 0.0 if self.ground is None else slow_s(self.ground)
-        return ground_s + max(conditions.latency_s_max for conditions in found)
+        return self._ground_s() + max(conditions.latency_s_max for conditions in found)
+
+    def _ground_s(self) -> float:
+        """What a message seldom exceeds between two processes, before networks treat it."""
+        if self.ground is None:
+            return 0.0
+        perturbed = [fault.latency_s or 0.0 for fault in self.faults if fault.kind == "perturbation"]
+        line_s = 0.0
+        if self.ground.bandwidth == "adsl":
+            event_bytes = max(feed.size_bytes_max for feed in self.feeds)
+            line_s = ADSL.transmission_s(event_bytes + ENTRY_BYTES * len(self.topics))
+        return slow_s(self.ground) + hops(self.ground) * (line_s + max(perturbed, default=0.0))

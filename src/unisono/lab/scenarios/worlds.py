@@ -12,10 +12,11 @@ from unisono.engines.links import LinkSettings
 from unisono.engines.plan import components, conflict_graph
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.settings import ManagerSettings
+from unisono.lab.scenarios.harm import OF_NETWORKS
 from unisono.lab.scenarios.scenario import Fault, Feed, Group, Popular, Scenario
 from unisono.model.errors import ConfigError
 from unisono.sim.moving import world as moving
-from unisono.sim.network import Weather
+from unisono.sim.network import CALM, Perturbation, Weather
 from unisono.sim.workloads import Popularity, power_law, schedule, subscriptions, uniform, worst_case, zipf
 from unisono.sim.world import Burst, SubscriberSpec, World
 
@@ -45,16 +46,16 @@ class _Drawn:
             for name, topics in _held(group, np.random.default_rng([seed, 1, i]))
         }
         published = [
-            event
+            burst
             for i, feed in enumerate(scenario.feeds)
-            for event in _published(feed, shuffles, np.random.default_rng([seed, 2, i]))
+            for burst in _published(feed, shuffles, np.random.default_rng([seed, 2, i]))
         ]
-        self.published = sorted(published, key=lambda event: event[0])
+        self.published = sorted(published, key=lambda burst: burst.at)
 
     def check_size(self, scenario: Scenario) -> None:
         """Refuse what would not fit into memory."""
         holders = Counter(topic for topics in self.held.values() for topic in topics)
-        deliveries = sum(holders[topic] for _, _, topics in self.published for topic in topics)
+        deliveries = sum(holders[topic] for burst in self.published for topic in burst.topics)
         if deliveries > DELIVERIES_MAX:
             raise ConfigError(
                 f"{max(scenario.feeds, key=lambda feed: feed.events).said_at} makes about {deliveries:,} deliveries, "
@@ -81,12 +82,10 @@ def _held(group: Group, generator: np.random.Generator) -> Iterable[tuple[str, t
     return zip(group.names, picked, strict=True)
 
 
-def _published(
-    feed: Feed, shuffles: list[float], generator: np.random.Generator
-) -> list[tuple[float, str, tuple[str, ...]]]:
+def _published(feed: Feed, shuffles: list[float], generator: np.random.Generator) -> list[Burst]:
     """When who publishes on which topics, at once."""
     if feed.trace:
-        return [(event.at, event.publisher, (event.topic,)) for event in feed.trace]
+        return [Burst(event.at, event.publisher, (event.topic,), event.size_bytes) for event in feed.trace]
     popularity = _popularity(feed.popularity, len(feed.topics))
     times = schedule(
         popularity,
@@ -104,7 +103,7 @@ def _published(
         chosen[mine] = drawn.reshape(-1, feed.burst)
         popularity = popularity.shuffled(generator)
     return [
-        (moment, feed.publishers[who], tuple(feed.topics[i] for i in topics))
+        Burst(moment, feed.publishers[who], tuple(feed.topics[i] for i in topics), feed.size_bytes)
         for moment, who, topics in zip(at.tolist(), times.publisher.tolist(), chosen.tolist(), strict=True)
     ]
 
@@ -131,7 +130,7 @@ def _still_world(scenario: Scenario, drawn: _Drawn) -> World:
         seed=scenario.seed,
         topics=scenario.topics,
         subscribers=subscribers,
-        bursts=tuple(Burst(at, publisher, topics) for at, publisher, topics in drawn.published),
+        bursts=tuple(drawn.published),
         shape="chain",
         plan=scenario.plan,
         threshold=_threshold(scenario),
@@ -157,7 +156,10 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
             wants.append(moving.Want(group.joins_at, name, add=drawn.held[name]))
             if group.leaves_at is not None:
                 wants.append(moving.Want(group.leaves_at, name, remove=drawn.held[name]))
-    bursts = [moving.Burst(at, publisher, topics) for at, publisher, topics in drawn.published]
+    bursts = [
+        moving.Burst(burst.at, burst.publisher, burst.topics, size_bytes=burst.size_bytes)
+        for burst in drawn.published
+    ]
     harm = [happening for fault in scenario.faults for happening in _happenings(fault)]
     slow = scenario.latency_s_max
     return moving.MovingWorld(
@@ -229,12 +231,14 @@ def _links(scenario: Scenario) -> LinkSettings:
 
 def _weather(scenario: Scenario) -> tuple[Weather, ...]:
     """What networks are like whenever a fault begins or ends; of two at a time, the later in the file counts."""
-    faults = [fault for fault in scenario.faults if fault.kind in ("loss", "latency")]
+    faults = [fault for fault in scenario.faults if fault.kind in OF_NETWORKS]
     found = []
     for at in sorted({moment for fault in faults for moment in (fault.at, fault.until)}):
-        packets, notifications = scenario.packets, scenario.notifications
+        packets, notifications, perturbation = scenario.packets, scenario.notifications, CALM
         for fault in faults:
             if fault.at <= at < fault.until:
                 packets, notifications = fault.changes(packets), fault.changes(notifications)
-        found.append(Weather(at, packets, notifications))
+                if fault.kind == "perturbation":
+                    perturbation = Perturbation(fault.peers, fault.loss or 0.0, fault.latency_s or 0.0)
+        found.append(Weather(at, packets, notifications, perturbation))
     return tuple(found)

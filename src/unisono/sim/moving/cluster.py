@@ -107,11 +107,13 @@ class Cluster:
             for listeners in self.listeners.values():
                 listeners.pop(address, None)
 
-    def publication(self, host: Host, topic: str, now: float, key: str | None = None) -> Publication:
+    def publication(
+        self, host: Host, topic: str, now: float, key: str | None = None, body: bytes = b""
+    ) -> Publication:
         """The next event of a publisher's life."""
         life = (host.address, host.process.life)
         n = self._published[life] = self._published.get(life, 0) + 1
-        return Publication(host.address, host.process.life, n, topic, published_at=now, key=key)
+        return Publication(host.address, host.process.life, n, topic, body, published_at=now, key=key)
 
     def audience(self, topics: tuple[str, ...]) -> list[str]:
         """Who listens to any of these topics, each once."""

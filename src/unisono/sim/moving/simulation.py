@@ -190,9 +190,11 @@ class Simulation(Stage):
                 self._start(name)
             case Resume(name):
                 self._resume(self.cluster.processes[name])
-            case Weather(_, packets, notifications):
+            case Weather(_, packets, notifications, perturbation):
                 self.packets.change(packets)
                 self.notifications.change(notifications)
+                if self.routes is not None:
+                    self.routes.perturb(perturbation)
                 self._trace("world", "changes its networks")
             case Heal():
                 self._heal()
@@ -284,14 +286,14 @@ class Simulation(Stage):
     def _scripted(self, happening: Happening) -> None:
         self._trace("world", str(happening))
         match happening:
-            case Burst(_, publisher, topics, key):
+            case Burst(_, publisher, topics, key, size):
                 process = self.cluster.processes[publisher]
                 if process.is_paused:
                     process.stash.append(happening)
                 elif process.is_up and not process.told:  # nobody publishes before the bus is there
                     self.kernel.schedule(self.kernel.now + PATIENCE_S, happening)
                 elif process.is_up:
-                    self._publish(self.cluster.hosts[publisher], topics, key)
+                    self._publish(self.cluster.hosts[publisher], topics, key, size)
             case Want():
                 self._want(happening)
             case Crash(_, name, keeps_output, back_at):
@@ -325,7 +327,6 @@ class Simulation(Stage):
             case DropView(_, name, tries) if name in self.storage.control.views:
                 self._ask_a_node(Replan(ANY_EPOCH, drop_view=name))
                 self._ask_again(happening, tries)
-
             case Delete(_, topic, tries) if topic not in self.storage.control.closed:
                 self._ask_a_node(Replan(ANY_EPOCH, close=(topic,)))
                 self._ask_again(happening, tries)

@@ -35,6 +35,7 @@ from unisono.sim.moving.world import SERVICE, STORE, MovingWorld
 from unisono.sim.network import Network
 from unisono.sim.notation import show_control, show_effect, show_input
 from unisono.sim.recorder import Recorder
+from unisono.sim.sizes import notification_bytes, packet_bytes
 
 
 class Stage:
@@ -159,7 +160,8 @@ class Stage:
             self.kernel.schedule(now, arrival)  # within a process nothing is lost
         elif not self.cluster.is_cut(process.name, target.process.name, now):
             if self.routes is not None:
-                now += self.routes.packet_s(process.name, target.process.name)
+                size = packet_bytes(packet) if self.routes.is_narrow else 0
+                now += self.routes.packet_s(process.name, target.process.name, size)
             for time in self.packets.arrivals(host.address, to, now):
                 self.kernel.schedule(time, arrival)
 
@@ -171,7 +173,8 @@ class Stage:
         members = [self.cluster.hosts[address].process.name for address in audience]
         starts = [now] * len(audience)
         if self.routes is not None:
-            starts = [now + s for s in self.routes.notices_s(process.name, topics, members)]
+            size = notification_bytes(notification) if self.routes.is_narrow else 0
+            starts = [now + s for s in self.routes.notices_s(process.name, topics, members, size)]
         for address, member, start in zip(audience, members, starts, strict=True):
             if not self.cluster.is_cut(member, SERVICE, now):
                 for time in self.notifications.arrivals("", address, start):
@@ -220,9 +223,9 @@ class Stage:
         self.facts["failed subscriptions"] += 1
         self._stop(host.process, str(error))
 
-    def _publish(self, host: Host, topics: tuple[str, ...], key: str | None = None) -> None:
-        now = self.kernel.now
-        publications = [self.cluster.publication(host, topic, now, key) for topic in topics]
+    def _publish(self, host: Host, topics: tuple[str, ...], key: str | None = None, size: int = 0) -> None:
+        now, body = self.kernel.now, bytes(size)
+        publications = [self.cluster.publication(host, topic, now, key, body) for topic in topics]
         for publication in publications:
             if key is not None:
                 self.keys[str(publication.id)] = key

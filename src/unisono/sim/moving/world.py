@@ -28,6 +28,7 @@ class Burst(msgspec.Struct, frozen=True):
     publisher: str
     topics: tuple[str, ...]
     key: str | None = None  # whoever publishes with the same one, means the same events
+    size_bytes: int = 0  # of each event, without its stamp
 
     def __str__(self) -> str:
         key = "" if self.key is None else f" with key {self.key}"

@@ -99,9 +99,13 @@ def fuzz(
 
 
 @app.command()
-def replay(seed: Annotated[int, typer.Argument(min=0)], json: Json = False) -> None:
+def replay(
+    seed: Annotated[int, typer.Argument(min=0)],
+    engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
+    json: Json = False,
+) -> None:
     """Run one seed again, one line per step."""
-    lines = run_replay(seed)
+    lines = run_replay(seed, engine)
     if json:
         print_json({"seed": seed, "steps": lines})
         return
@@ -113,11 +117,12 @@ def replay(seed: Annotated[int, typer.Argument(min=0)], json: Json = False) -> N
 def shrink(
     seed: Annotated[int, typer.Argument(min=0)],
     bug: Annotated[str | None, typer.Option(help="Plant this bug in a moving world first.")] = None,
+    engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
     json: Json = False,
 ) -> None:
     """Make the world of a failing seed as small as it can be while it fails in the same way."""
     with progress("shrinking") as tell:
-        result = run_shrink(seed, bug, progress=tell)
+        result = run_shrink(seed, bug, progress=tell, engine=engine)
     if json:
         print_json({"seed": seed, "shrunk": result})
         finish(held=result is None)

@@ -12,13 +12,15 @@ import msgspec
 
 from unisono.model.errors import ConfigError
 from unisono.sim.moving.draw import draw_moving
+from unisono.sim.moving.draw_atoms import draw_atoms
+from unisono.sim.moving.oracle import WATCHED
 from unisono.sim.moving.simulation import Simulation as MovingSimulation
-from unisono.sim.moving.trial import try_moving_seed
+from unisono.sim.moving.trial import try_moving, try_moving_seed
 from unisono.sim.simulation import Simulation
 from unisono.sim.trial import Trial, try_seed
 from unisono.sim.world import draw_world
 
-ENGINES = ("topic_managers",)
+TOPICS, ATOMS = ENGINES = ("topic_managers", "sequencing_atoms")
 MOVING = 0.7  # the share of worlds that move
 REPEATED = 64  # every so many seeds one is run twice, to see that it goes the same way
 PORTION = 16  # seeds a process is given at a time
@@ -61,13 +63,12 @@ def fuzz(
     progress: Callable[[int, int], None] | None = None,
 ) -> FuzzResult:
     """Try `seeds` seeds from `start` on; `progress` is told how many are done and how many failed."""
-    if engine not in ENGINES:
-        raise ConfigError(f"'{engine}' cannot be fuzzed; what can is {', '.join(ENGINES)}")
+    _check(engine)
     began = perf_counter()
     worlds: Counter[str] = Counter()
     failures: list[Trial] = []
     violations = stuck = steps = 0
-    for done, trial in enumerate(_trials(range(start, start + seeds), jobs), start=1):
+    for done, trial in enumerate(_trials(range(start, start + seeds), jobs, engine), start=1):
         worlds.update(trial.traits)
         steps += trial.steps
         violations += bool(trial.violations)
@@ -96,42 +97,54 @@ def is_moving(seed: int) -> bool:
     return Random(f"{seed} kind").random() < MOVING
 
 
-def try_any(seed: int, *, traces: bool = False) -> Trial:
-    """Run and judge the world of a seed, whichever kind it is."""
+def try_any(seed: int, engine: str = TOPICS, *, traces: bool = False) -> Trial:
+    """Run and judge the world of a seed, whichever kind it is; where work is spread, all move, and are watched."""
+    if engine == ATOMS:
+        return try_moving(draw_atoms(seed), WATCHED, traces=traces)
     return try_moving_seed(seed, traces=traces) if is_moving(seed) else try_seed(seed, traces=traces)
 
 
-def replay(seed: int) -> list[str]:
+def replay(seed: int, engine: str = TOPICS) -> list[str]:
     """Every step of a seed's world, one readable line each."""
+    _check(engine)
+    if engine == ATOMS:
+        return MovingSimulation(draw_atoms(seed), WATCHED, traces=True).run().lines
     if is_moving(seed):
         return MovingSimulation(draw_moving(seed), traces=True).run().lines
     return Simulation(draw_world(seed), traces=True).run().lines
 
 
-def digests(seeds: range) -> list[str]:
+def digests(seeds: range, engine: str = TOPICS) -> list[str]:
     """What the traces of these seeds must be like, whatever the hash seed."""
-    return [try_any(seed, traces=True).digest for seed in seeds]
+    return [try_any(seed, engine, traces=True).digest for seed in seeds]
 
 
-def _trials(seeds: range, jobs: int) -> Iterator[Trial]:
+def _trials(seeds: range, jobs: int, engine: str) -> Iterator[Trial]:
     if jobs == 1:
-        yield from map(_try, seeds)
+        for seed in seeds:
+            yield _try(seed, engine)
         return
-    portions = [seeds[i : i + PORTION] for i in range(0, len(seeds), PORTION)]
+    portions = [(seeds[i : i + PORTION], engine) for i in range(0, len(seeds), PORTION)]
     # New interpreters: nothing that this process has loaded, patched or started may show in a world.
     with get_context("spawn").Pool(jobs) as pool:
         for trials in pool.imap_unordered(_try_portion, portions):
             yield from trials
 
 
-def _try_portion(seeds: range) -> list[Trial]:
-    return [_try(seed) for seed in seeds]
+def _try_portion(portion: tuple[range, str]) -> list[Trial]:
+    seeds, engine = portion
+    return [_try(seed, engine) for seed in seeds]
 
 
-def _try(seed: int) -> Trial:
+def _try(seed: int, engine: str) -> Trial:
     if seed % REPEATED:
-        return try_any(seed)
-    return _compare(try_any(seed, traces=True), try_any(seed, traces=True))
+        return try_any(seed, engine)
+    return _compare(try_any(seed, engine, traces=True), try_any(seed, engine, traces=True))
+
+
+def _check(engine: str) -> None:
+    if engine not in ENGINES:
+        raise ConfigError(f"'{engine}' cannot be fuzzed; what can is {', '.join(ENGINES)}")
 
 
 def _compare(trial: Trial, again: Trial) -> Trial:

@@ -13,10 +13,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from unisono.lab.fuzz import is_moving
+from unisono.lab.fuzz import ATOMS, TOPICS, is_moving
 from unisono.lab.moving_bugs import MOVING_BUGS
 from unisono.model.errors import ConfigError
 from unisono.sim.moving.draw import draw_moving
+from unisono.sim.moving.draw_atoms import draw_atoms
+from unisono.sim.moving.oracle import WATCHED
 from unisono.sim.moving.processes import HONEST, Makers
 from unisono.sim.moving.trial import try_moving
 from unisono.sim.moving.world import Burst, Delete, Move, MovingWorld, Rerank, Want
@@ -43,12 +45,15 @@ class Shrunk(msgspec.Struct, frozen=True):
 
 
 def shrink(
-    seed: int, bug: str | None = None, progress: Callable[[int, int], None] | None = None
+    seed: int,
+    bug: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: str = TOPICS,
 ) -> Shrunk | None:
     """Shrink the world of a seed, with a bug planted if one is named; None if nothing is wrong with it."""
-    makers = _makers(bug)
-    if bug is not None or is_moving(seed):
-        moving = draw_moving(seed)
+    makers = WATCHED if engine == ATOMS and bug is None else _makers(bug)
+    if bug is not None or engine == ATOMS or is_moving(seed):
+        moving = draw_atoms(seed) if engine == ATOMS else draw_moving(seed)
         shrinker = Shrinker(moving, lambda world: try_moving(world, makers), _moving_cuts, progress)
         return shrinker.run(lambda w: w.script, _moving_settings)
     still = draw_world(seed)

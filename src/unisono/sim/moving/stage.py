@@ -300,6 +300,8 @@ class Stage:
             self.facts["late nodes"] += len(set(control.nodes) - self.nodes)
             self.facts["drained nodes"] += len(self.nodes - set(control.nodes))
             self.facts["views"] += len(control.views)
+            split = [len({control.owner[t] for t in tree}) > 1 for tree in control.plan.components()]
+            self.facts["components on several nodes"] += sum(split)
             self.viewed[control.epoch] = viewed(control)
             self.rank, self.owner, self.nodes = control.plan.rank, control.owner, set(control.nodes)
             self.ranker.adopt(control.plan, self.kernel.now)

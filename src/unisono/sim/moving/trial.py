@@ -50,6 +50,7 @@ HAPPENED = (
     "doubled appends",
     "stored bundles",
     "delivered runs",
+    "components on several nodes",
 )
 
 

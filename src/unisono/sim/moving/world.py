@@ -279,6 +279,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
             "moving": True,
             "moving line": self.node.plan == "line",
             "moving forest": self.node.plan == "forest",
+            "work is spread": self.node.sequencer == "atoms",
             "threshold 1": self.threshold == 1,
             "causal publishers": self.causal,
             "loss": bool(self.packets.loss or self.notifications.loss),

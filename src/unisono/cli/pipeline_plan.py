@@ -161,6 +161,7 @@ def _show_plan(document: PlanDocument, out: Path | None) -> None:
         before, after = getattr(document.before, name), getattr(document.after, name)
         costs.add_row(words, f"{before:,.5g}", f"{after:,.5g}")
     people.print(costs)
+    _show_sequencers(document)
     if document.placement.problem:
         people.print(f"[bold red]does not fit[/]: {escape(document.placement.problem)}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -168,6 +169,34 @@ def _show_plan(document: PlanDocument, out: Path | None) -> None:
     if out is not None:
         people.print(f"written to {out}")
 
+
+def _show_sequencers(document: PlanDocument) -> None:
+    both = document.sequencers
+    if both is None or document.atoms is None:
+        return
+    table = Table(title=f"sequencers, on {both.nodes} hosts ({document.atoms.count:,} atoms)")
+    for column in ("", "topics", "atoms"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, words in SEQUENCERS.items():
+        table.add_row(words, *(f"{getattr(costs, name):,.4g}" for costs in (both.topics, both.atoms)))
+    people.print(table)
+    people.print(f"recommended: [bold]{both.recommended}[/]")
+    for reason in both.reasons:
+        people.print(f"- {escape(reason)}")
+
+
+SEQUENCERS = {
+    "hops": "hosts that sequence an event",
+    "hops_max": "and at most",
+    "messages": "messages per event",
+    "stretch": "legs to a subscriber",
+    "stamp_bytes": "bytes of a stamp",
+    "transit": "visits that only pass on",
+    "whole": "events ordered on one host",
+    "load_max": "events/s at the busiest host",
+    "cores_max": "cores, the busiest host",
+    "cores": "cores, all hosts",
+}
 
 COSTS = {
     "stamp_entries": "entries, full stamps",

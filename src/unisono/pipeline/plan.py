@@ -18,6 +18,7 @@ from unisono.pipeline.plan_document import VERSION, PlanDocument, PlannedTopic
 from unisono.pipeline.plan_inputs import fill_rates
 from unisono.pipeline.plan_overlaps import Matrix
 from unisono.pipeline.plan_place import Placement, place
+from unisono.pipeline.plan_sequencers import atoms_of_plan, compare_sequencers
 
 KindOfPlan: TypeAlias = Literal["line", "forest"]
 
@@ -127,6 +128,10 @@ def _document(
         before=before,
         after=after,
         seconds=round(perf_counter() - started, 3),
+        atoms=atoms_of_plan(plan, rates),
+        sequencers=compare_sequencers(
+            plan, rates, nodes=placement.nodes or max(1, len(placement.hosts)), capacity=placement.capacity
+        ),
     )
 
 

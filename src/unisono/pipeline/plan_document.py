@@ -15,6 +15,7 @@ from unisono.engines.plan import Plan, check_plan
 from unisono.model.errors import PlanError
 from unisono.pipeline.plan_cost import Costs
 from unisono.pipeline.plan_place import Placement
+from unisono.pipeline.plan_sequencers import Atoms, Sequencers
 
 VERSION = 1
 
@@ -52,6 +53,8 @@ class PlanDocument(msgspec.Struct, frozen=True):
     before: Costs
     after: Costs
     seconds: float = 0.0
+    atoms: Atoms | None = None  # None: the document is older than them
+    sequencers: Sequencers | None = None
 
     def plan(self) -> Plan:
         """The plan for the engines; raises PlanError when it is none."""

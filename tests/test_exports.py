@@ -16,6 +16,7 @@ NAMES = {
     "ClosedError",
     "ConfigError",
     "DeletedError",
+    "FilterError",
     "Event",
     "FrameError",
     "GapError",

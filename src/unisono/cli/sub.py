@@ -51,6 +51,9 @@ def sub(
     gone: Annotated[
         str, typer.Option(help="fail or skip, if what it has not had is not kept any more.")
     ] = "fail",
+    where: Annotated[
+        str | None, typer.Option(help="Only events whose content matches, such as 'price > 100'.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
     durability: Durability = None,
@@ -72,6 +75,7 @@ def sub(
     options: dict[str, Any] = {"order": order, "on_gap": on_gap, "buffer": buffer, "max_hold": max_hold}
     options |= {"start": parse_start(start), "ack": ack, "held": held, "gone": gone}
     options |= {} if ack is None else {"name": name}
+    options |= {"where": where}
 
     async def listen() -> None:
         async with pages(registry, settings, metrics_port) as at:

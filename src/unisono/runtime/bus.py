@@ -441,6 +441,7 @@ class Bus:
         unique; with ack= (auto, manual) it is that of a durable subscriber, whose place is kept, and held= (refuse,
         take) says what happens when somebody else holds it. start= is where it begins: new (default), earliest, a
         datetime, seconds since 1970, or a stamp; gone= (fail, skip) what happens when that is not kept any more.
+        where= is a filter on the content (docs/filters.md): events that it does not match are not delivered.
         """
         hub = self._opened()
         checked, made = check_topics(topics), make_options(options)

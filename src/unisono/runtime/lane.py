@@ -13,6 +13,7 @@ from unisono.model.errors import ClosedError, SlowConsumerError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
 from unisono.runtime.options import Options, check_number
+from unisono.runtime.wanting import UNWANTED, Wanting
 
 if TYPE_CHECKING:
     from unisono.runtime.exchange import Exchange
@@ -30,8 +31,10 @@ class Lane:
         self.options = options
         self.dropped = 0  # events this subscription lost to its own slowness or to the `skip` policy
         self.received = 0  # events that came to it, those dropped among them
+        self.filtered = 0  # events that were not what `where` asks for
         self.observer: Observer | None = None
         self.is_handled = False  # whether a handler is called with its events
+        self._wants = None if options.where is None else Wanting(options.where)
         self._exchange = exchange
         self._recorder = recorder
         self._queue: deque[list[Event[Any]]] = deque()
@@ -96,6 +99,8 @@ class Lane:
         if not events or self._error is not None:
             return
         self.received += len(events)
+        if self._wants is not None and not (events := self._only_wanted(events)):
+            return
         missed = self._missed  # before these; what is dropped of them was missed by the next
         room = self.options.queue - self._size
         if len(events) > room and self.options.slow != "wait":
@@ -124,6 +129,23 @@ class Lane:
             if self._slow_timer is None:
                 self._watch(self.taken)
         self._wake()
+
+    def _only_wanted(self, events: list[Event[Any]]) -> list[Event[Any]]:
+        """Leave out what `where` does not ask for: it had its place in the order like any other."""
+        assert self._wants is not None
+        wanted: list[Event[Any]] = []
+        for event in events:
+            if self._wants(event):
+                wanted.append(event)
+            else:
+                self._unwanted(event)
+        return wanted
+
+    def _unwanted(self, event: Event[Any]) -> None:
+        self.filtered += 1
+        if self._recorder is not None:
+            number, id = event.stamp.get(event.topic, 0), str(event._publication.id)
+            self._record(Kind.DROPPED, event=id, topic=event.topic, number=number, reason=UNWANTED)
 
     def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
         self.dropped += 1

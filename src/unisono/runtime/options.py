@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from unisono.engines.durable.holder import WhenHeld
+from unisono.engines.filters import parse
 from unisono.engines.topic_managers.settings import OnGap, SubscriberSettings
 from unisono.ens.port import Capabilities
 from unisono.model.errors import ConfigError, PayloadError, TopicError
@@ -25,7 +26,6 @@ Gone: TypeAlias = Literal["fail", "skip"]
 THRESHOLD = 2
 _LATER = {
     "deadline": "deadlines belong to deadline-causal order, which this version does not have yet",
-    "where": "content filters are not in this version yet; filter in the loop",
 }
 
 
@@ -65,6 +65,10 @@ class Options:
             raise ConfigError("order='none' knows no gaps; leave out on_gap, buffer and max_hold")
         if self.name is not None and (not isinstance(self.name, str) or not self.name.strip()):
             raise ConfigError("a subscription's name is a word or two, not empty")
+        if self.where is not None:
+            if not isinstance(self.where, str):
+                raise ConfigError(f"where= is a text such as 'price > 100', not {type(self.where).__name__}")
+            parse(self.where)  # FilterError shows the place
         check_type(self.type)
         self._check_durable()
         SubscriberSettings(self.on_gap, self.buffer, self.max_hold)  # refuses contradictions

@@ -33,6 +33,7 @@ class Window:
         self._saved = place.handed  # the mark that is saved
         self._given_then = self.given
         self._pending: dict[tuple[str, int], tuple[int, int]] = {}  # topic, number -> which event, its epoch
+        self._unwanted: set[int] = set()  # which of these nobody was handed
 
     @property
     def room(self) -> int:
@@ -62,11 +63,17 @@ class Window:
         """Everything up to this number is not kept any more: nobody will be handed it."""
         self.clock[topic] = max(number, self.clock.get(topic, 0))
 
-    def give(self, topic: str, number: int, epoch: int) -> bool:
-        """Hand out the next event; returns whether it may have been handed out before."""
+    def give(self, topic: str, number: int, epoch: int, *, is_wanted: bool = True) -> bool:
+        """Hand out the next event; returns whether it may have been handed out before.
+
+        One that is not wanted is counted, and dealt with as soon as all before it are.
+        """
         assert self.room > 0, "more than was granted"
         self.given += 1
         self._pending[topic, number] = (self.given, epoch)
+        if not is_wanted:
+            self._unwanted.add(self.given)
+            self.acknowledge(self.acknowledged)
         return self.given <= self.seen
 
     def find(self, topic: str, number: int) -> int | None:
@@ -77,9 +84,12 @@ class Window:
 
     def acknowledge(self, up_to: int) -> None:
         """Everything up to this event has been dealt with."""
-        while self._pending and self.acknowledged < up_to:
+        while self._pending:
             (topic, number), (count, epoch) = next(iter(self._pending.items()))
+            if self.acknowledged >= up_to and count not in self._unwanted:
+                break
             del self._pending[topic, number]
+            self._unwanted.discard(count)
             self.acknowledged = count
             self.clock[topic] = max(number, self.clock.get(topic, 0))
             self.epoch = max(self.epoch, epoch)

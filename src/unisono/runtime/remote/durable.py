@@ -251,7 +251,9 @@ class DurableSubscription(RemoteSubscription):
             room = min(limit, self._window.room)
             batch = [event for _, event in zip(range(room), self._current, strict=False)]
             if batch:
-                return self._give(batch)
+                if given := self._give(batch):
+                    return given
+                continue
             if self.waiting and not room:
                 if not await self._more_room():
                     return []
@@ -277,16 +279,28 @@ class DurableSubscription(RemoteSubscription):
         return True
 
     def _give(self, batch: list[Event[Any]]) -> list[Event[Any]]:
-        window = self._window
+        window, wanted = self._window, []
         for event in batch:
             source = event._source
             assert isinstance(source, dict)
-            event.redelivered = window.give(event.topic, source[event.topic], event._epoch)
+            is_wanted = self._wants is None or self._wants(event)
+            event.redelivered = window.give(
+                event.topic, source[event.topic], event._epoch, is_wanted=is_wanted
+            )
+            if is_wanted:
+                wanted.append(event)
+            else:
+                self._unwanted(event)
+                self._save_soon()
+        batch = wanted
         if self._recorder is not None:
             self._recorder.delivered_many(self._label, batch)
         if window.is_low:
             self._save()
         return batch
+
+    def _only_wanted(self, events: list[Event[Any]]) -> list[Event[Any]]:
+        return events  # each is counted when it is given
 
     # What its engine asks for.
 

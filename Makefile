@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -46,6 +46,12 @@ peers-setup: setup      ## the peers that come from the system's packages, for b
 explore: setup   ## every interleaving of tiny worlds, and the planted bugs
 	@$(BIN)/unisono lab explore
 	@$(BIN)/unisono lab bugs
+
+explore-atoms: setup  ## every membership of 4 members and 3 groups, 3 events, every interleaving
+	@$(BIN)/unisono lab explore --engine sequencing_atoms
+
+fuzz-atoms: setup  ## ten thousand seeded worlds whose work is spread
+	@$(BIN)/unisono lab fuzz --engine sequencing_atoms --seeds 10000
 
 fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under another hash seed
 	@$(BIN)/unisono lab fuzz --seeds 10000

@@ -13,7 +13,8 @@ from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.lab.bugs import run_bugs
 from unisono.lab.churn import measure as measure_churn
 from unisono.lab.explore import explore as run_explore
-from unisono.lab.fuzz import ENGINES
+from unisono.lab.explore_atoms import explore_atoms as run_explore_atoms
+from unisono.lab.fuzz import ATOMS, ENGINES, check_engine
 from unisono.lab.fuzz import fuzz as run_fuzz
 from unisono.lab.fuzz import replay as run_replay
 from unisono.lab.shrink import shrink as run_shrink
@@ -33,11 +34,14 @@ def main() -> None:
 @app.command()
 def explore(
     quick: Annotated[bool, typer.Option(help="A small part of the sweep, in seconds.")] = False,
+    engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
     json: Json = False,
 ) -> None:
     """Every interleaving of tiny worlds, standing still and moving, and random walks through larger ones."""
+    check_engine(engine)
+    sweep = run_explore_atoms if engine == ATOMS else run_explore
     with progress("exploring") as tell:
-        result = run_explore(quick=quick, progress=lambda what, done, of: tell(done, of))
+        result = sweep(quick=quick, progress=lambda what, done, of: tell(done, of))
     if json:
         print_json(result)
         finish(held=result.held)

@@ -145,7 +145,7 @@ def explore(
     """Explore every configuration of the sweep, or a quick subset of it."""
     if patterns is None:
         patterns = RANDOM_PATTERNS_QUICK if quick else RANDOM_PATTERNS
-    sweep = _Sweep(progress or (lambda what, done, of: None))
+    sweep = Sweep(progress or (lambda what, done, of: None))
     started = perf_counter()
     sweep.three_topics(quick=quick)
     sweep.four_topics(seed, patterns)
@@ -158,7 +158,9 @@ def explore(
 
 
 @dataclass
-class _Sweep:
+class Sweep:
+    """What is explored, row by row, and the first broken promise."""
+
     progress: Progress
     explorer: Explorer = field(default_factory=Explorer)
     rows: dict[str, list[int]] = field(default_factory=dict)
@@ -283,6 +285,7 @@ class _Sweep:
                 self.add(name, f"{name}; {holdings}; {published}", self.explorer.explore(scenario))
 
     def add(self, row: str, configuration: str, explored: Explored) -> None:
+        """Count one configuration."""
         counts = self.rows.setdefault(row, [0, 0, 0, 0, 0])
         counts[0] += 1
         counts[1] += explored.states
@@ -294,6 +297,7 @@ class _Sweep:
             self.first = CounterExample(configuration, finding.promise, finding.explanation, finding.trace)
 
     def result(self, seconds: float) -> Exploration:
+        """What was found."""
         rows = tuple(Row(name, *counts) for name, counts in self.rows.items())
         return Exploration(
             configurations=sum(row.configurations for row in rows),

@@ -63,7 +63,7 @@ def fuzz(
     progress: Callable[[int, int], None] | None = None,
 ) -> FuzzResult:
     """Try `seeds` seeds from `start` on; `progress` is told how many are done and how many failed."""
-    _check(engine)
+    check_engine(engine)
     began = perf_counter()
     worlds: Counter[str] = Counter()
     failures: list[Trial] = []
@@ -106,7 +106,7 @@ def try_any(seed: int, engine: str = TOPICS, *, traces: bool = False) -> Trial:
 
 def replay(seed: int, engine: str = TOPICS) -> list[str]:
     """Every step of a seed's world, one readable line each."""
-    _check(engine)
+    check_engine(engine)
     if engine == ATOMS:
         return MovingSimulation(draw_atoms(seed), WATCHED, traces=True).run().lines
     if is_moving(seed):
@@ -142,7 +142,8 @@ def _try(seed: int, engine: str) -> Trial:
     return _compare(try_any(seed, engine, traces=True), try_any(seed, engine, traces=True))
 
 
-def _check(engine: str) -> None:
+def check_engine(engine: str) -> None:
+    """Raise ConfigError unless worlds can be made for this engine."""
     if engine not in ENGINES:
         raise ConfigError(f"'{engine}' cannot be fuzzed; what can is {', '.join(ENGINES)}")
 

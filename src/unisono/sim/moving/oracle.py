@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from unisono.engines.effects import Effect
+from unisono.engines.effects import DeliverRun, Effect
 from unisono.engines.sequencing_atoms import AtomGraph, Receiver, atom_name, atom_numbers
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.settings import SubscriberSettings
+from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import Entries, EpochNotice, Joined, Run, Stamped
 from unisono.sim.moving.processes import Makers
 
@@ -125,14 +126,78 @@ class Oracle:
         return twin
 
 
-class Watched(MovingSubscriber):
+class Watching(Subscriber):
     """A subscriber with an oracle beside it; `check` tells where they disagree."""
 
+    oracle: Oracle
+    quarrel = ""
+
+    def _take_exactly(self, event: Stamped, now: float) -> None:
+        self.oracle.take(event)
+        super()._take_exactly(event, now)
+
+    def _lose(self, topic: str, numbers: tuple[int, ...]) -> None:
+        self.oracle.lose(topic, numbers)
+        super()._lose(topic, numbers)
+
+    def _deliver(self, event: Stamped) -> None:
+        self._compare(event)
+        super()._deliver(event)
+
+    def _take_run(self, run: Run, now: float) -> None:
+        before = len(self._out)
+        super()._take_run(run, now)
+        if any(isinstance(effect, DeliverRun) for effect in self._out[before:]):
+            for place in run.places(self.topics):
+                self._compare(run.stamped(place))
+
+    def _compare(self, event: Stamped) -> None:
+        if self.exact and (waits_for := self.oracle.deliver(event)) is not None:
+            self.quarrel = self.quarrel or f"{event} is delivered, and 003 would wait for '{waits_for}'"
+
+    def _is_due(self, event: Stamped) -> bool:
+        return True
+
+    def check(self) -> None:
+        """They have delivered the same, and hold the same."""
+        assert not self.quarrel, self.quarrel
+        super().check()
+        if self.exact and not self.failed:
+            for event in self.oracle.held.values():
+                ready = self._is_due(event) and self.oracle.blocker(event) is None
+                assert not ready, f"{event} is held, and 003 would deliver it"
+
+    def copy(self) -> Subscriber:
+        """An independent twin."""
+        twin = super().copy()
+        assert isinstance(twin, Watching)
+        twin.oracle = self.oracle.copy()
+        return twin
+
+
+class WatchedSubscriber(Watching):
+    """One whose topics never change."""
+
+    def __init__(self, name: str, floors: Mapping[str, int], settings: SubscriberSettings) -> None:
+        super().__init__(name, floors, settings)
+        self.oracle = Oracle(name)
+        for topic, floor in floors.items():
+            self.oracle.admit(topic, floor, {})
+
+    def copy(self) -> WatchedSubscriber:
+        """An independent twin."""
+        twin = super().copy()
+        assert isinstance(twin, WatchedSubscriber)
+        return twin
+
+
+class Watched(Watching, MovingSubscriber):
+    """One in a world that moves."""
+
     def __init__(self, name: str, settings: SubscriberSettings) -> None:
-        super().__init__(name, settings)
+        MovingSubscriber.__init__(self, name, settings)
         self.oracle = Oracle(name)
         self.met: Mapping[str, int] = {}  # how far topics were where the join that ends now went by
-        self.quarrel = ""
 
     def admit(self, topic: str, floor: int) -> None:
         """Owe the events of one more topic."""
@@ -148,50 +213,18 @@ class Watched(MovingSubscriber):
         self.met = notice.numbers
         super()._admit_matches(notice)
 
-    def _take_exactly(self, event: Stamped, now: float) -> None:
-        self.oracle.take(event)
-        super()._take_exactly(event, now)
-
     def _skip_voids(self, topic: str, notice: EpochNotice) -> None:
         for first, last in notice.voids.get(topic, ()):
             self.oracle.lose(topic, range(first, last + 1))
         super()._skip_voids(topic, notice)
 
-    def _lose(self, topic: str, numbers: tuple[int, ...]) -> None:
-        self.oracle.lose(topic, numbers)
-        super()._lose(topic, numbers)
-
-    def _deliver(self, event: Stamped) -> None:
-        self._compare(event)
-        super()._deliver(event)
-
-    def _take_run(self, run: Run, now: float) -> None:
-        before = len(self._out)
-        super()._take_run(run, now)
-        if any(type(effect).__name__ == "DeliverRun" for effect in self._out[before:]):
-            for place in run.places(self.topics):
-                self._compare(run.stamped(place))
-
-    def _compare(self, event: Stamped) -> None:
-        if self.exact and (waits_for := self.oracle.deliver(event)) is not None:
-            self.quarrel = self.quarrel or f"{event} is delivered, and 003 would wait for '{waits_for}'"
-
-    def check(self) -> None:
-        """They have delivered the same, and hold the same."""
-        assert not self.quarrel, self.quarrel
-        super().check()
-        if not self.exact or self.failed:
-            return
-        for event in self.oracle.held.values():
-            is_due = event.epoch <= self.epoch and self.joining.keys().isdisjoint(event.entries)
-            ready = is_due and self.oracle.blocker(event) is None
-            assert not ready, f"{event} is held, and 003 would deliver it"
+    def _is_due(self, event: Stamped) -> bool:
+        return event.epoch <= self.epoch and self.joining.keys().isdisjoint(event.entries)
 
     def copy(self) -> Watched:
         """An independent twin."""
         twin = super().copy()
         assert isinstance(twin, Watched)
-        twin.oracle = self.oracle.copy()
         return twin
 
 

@@ -205,4 +205,11 @@ STATEMENTS: tuple[Statement, ...] = (
         ({**tiny.LEAVES, "make_subscriber": members.EveryEntryEqualMoving},), OURS,
         repaired="an entry that is behind the clock never becomes equal; ours ask for at most, and groups stay",
     ),
+    Statement(
+        "001-fig-5",
+        "managers know what subscribers hold: UPDATE_SUB and a later subscribe",
+        ORDER, _only(moving_worlds.LEAVE_AND_RETURN), (tiny.OLD_LEAVES,), OURS,
+        repaired="the two go by different links, and the older one may come last and stay; ours number registrations",
+        profiles=("full",),
+    ),
 )  # fmt: skip

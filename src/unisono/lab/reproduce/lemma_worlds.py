@@ -46,6 +46,7 @@ LEAVES: Rules = {
     "make_node": nodes.with_manager(nodes.ShrinksGroups),
     "invariants": False,
 }
+OLD_LEAVES: Rules = {**LEAVES, "make_node": nodes.with_manager(nodes.BelievesOldLeaves)}
 OURS: Rules = {}
 
 # s holds one of two topics, and adds the other, or one of three.

@@ -68,6 +68,22 @@ class ShrinksGroups(TopicManager):
         return (super().state(), self.holders)
 
 
+class BelievesOldLeaves(TopicManager):
+    """Takes a leave that a newer join has overtaken for the last word; leaves that come in time change nothing."""
+
+    def _join(self, join: Join) -> list[Effect]:
+        if join.new:
+            return super()._join(join)
+        left, held = join.registration, self.registry.state()
+        if any(name == left.subscriber and version > left.version for name, version, _ in held):
+            together = [x for name, _, topics in held if name != left.subscriber for x in topics]
+            kept = {x for x in together if together.count(x) >= self.settings.threshold}
+            self.group = frozenset()
+            self.lower = {x: n for x, n in self.lower.items() if x in kept}
+            self._grow(frozenset({self.topic, *kept}), {})
+        return [Send(left.subscriber, Joined(left.version, (), join.epoch, {}))]
+
+
 class Rehangs(TopicManager):
     """Goes where the last join went: its events take another way while older ones are on the old one."""
 

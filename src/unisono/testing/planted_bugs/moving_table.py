@@ -73,7 +73,7 @@ MOVING_BUGS: tuple[PlantedBug, ...] = (
         "old_leave_overtakes_return",
         "A leave on its own link overtakes the join that follows it, and is believed.",
         "001 UPDATE_SUB, CE-17", ORDER, worlds.LEAVE_AND_RETURN,
-        make_member=members.TellsLeaves, make_node=nodes.with_manager(nodes.ShrinksGroups),
+        make_member=members.TellsLeaves, make_node=nodes.with_manager(nodes.BelievesOldLeaves),
     ),
     moving_bug(
         "growth_reroutes",

@@ -78,7 +78,9 @@ JOIN_THIRD = moving(
 )
 
 LEAVE = moving(TWO_NODES, "a:T1 b:T2", observers={"o": "T1 T2"}, members={"s": "T1 T2"}, scripts={"s": "-T1"})
-LEAVE_AND_RETURN = LEAVE.but(scripts={"s": (("remove", ("T1",)), ("add", ("T1",)))})
+LEAVE_AND_RETURN = LEAVE.but(
+    scripts={"s": (("remove", ("T1",)), ("add", ("T1",)))}, subscribers=NEVER_ASKS, managers=NO_RINGS
+)
 
 # s holds T2, then T1, never both at once.
 ONE_AFTER_THE_OTHER = moving(

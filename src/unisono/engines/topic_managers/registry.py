@@ -6,7 +6,7 @@ its later versions only add to it. Leaving costs no message; the next epoch star
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 
 from unisono.model.frames import Registration
 
@@ -55,6 +55,6 @@ class Registry:
         twin._held, twin._shared = dict(self._held), dict(self._shared)
         return twin
 
-    def state(self) -> Hashable:
+    def state(self) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
         """Equal for registries that answer alike."""
         return tuple(sorted((r.subscriber, r.version, r.topics) for r in self._held.values()))

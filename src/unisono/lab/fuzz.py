@@ -11,6 +11,7 @@ from time import perf_counter
 import msgspec
 
 from unisono.model.errors import ConfigError
+from unisono.sim.deadline.trial import replay_deadline, try_deadline_seed
 from unisono.sim.moving.draw import draw_moving
 from unisono.sim.moving.draw_atoms import draw_atoms
 from unisono.sim.moving.oracle import WATCHED
@@ -20,7 +21,7 @@ from unisono.sim.simulation import Simulation
 from unisono.sim.trial import Trial, try_seed
 from unisono.sim.world import draw_world
 
-TOPICS, ATOMS = ENGINES = ("topic_managers", "sequencing_atoms")
+TOPICS, ATOMS, DEADLINE = ENGINES = ("topic_managers", "sequencing_atoms", "deadline_causal")
 MOVING = 0.7  # the share of worlds that move
 REPEATED = 64  # every so many seeds one is run twice, to see that it goes the same way
 PORTION = 16  # seeds a process is given at a time
@@ -101,6 +102,8 @@ def try_any(seed: int, engine: str = TOPICS, *, traces: bool = False) -> Trial:
     """Run and judge the world of a seed, whichever kind it is; where work is spread, all move, and are watched."""
     if engine == ATOMS:
         return try_moving(draw_atoms(seed), WATCHED, traces=traces)
+    if engine == DEADLINE:
+        return try_deadline_seed(seed, traces=traces)
     return try_moving_seed(seed, traces=traces) if is_moving(seed) else try_seed(seed, traces=traces)
 
 
@@ -109,6 +112,8 @@ def replay(seed: int, engine: str = TOPICS) -> list[str]:
     check_engine(engine)
     if engine == ATOMS:
         return MovingSimulation(draw_atoms(seed), WATCHED, traces=True).run().lines
+    if engine == DEADLINE:
+        return replay_deadline(seed)
     if is_moving(seed):
         return MovingSimulation(draw_moving(seed), traces=True).run().lines
     return Simulation(draw_world(seed), traces=True).run().lines

@@ -51,6 +51,8 @@ def shrink(
     engine: str = TOPICS,
 ) -> Shrunk | None:
     """Shrink the world of a seed, with a bug planted if one is named; None if nothing is wrong with it."""
+    if engine not in (TOPICS, ATOMS):
+        raise ConfigError(f"worlds of '{engine}' cannot be shrunk; those of {TOPICS} and {ATOMS} can")
     makers = WATCHED if engine == ATOMS and bug is None else _makers(bug)
     if bug is not None or engine == ATOMS or is_moving(seed):
         moving = draw_atoms(seed) if engine == ATOMS else draw_moving(seed)

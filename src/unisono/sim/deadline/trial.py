@@ -19,6 +19,11 @@ def try_deadline_seed(seed: int, *, traces: bool = False) -> Trial:
     return try_deadline(draw_deadline(seed), traces=traces)
 
 
+def replay_deadline(seed: int) -> list[str]:
+    """Every step of a seed's world, one readable line each."""
+    return DeadlineSimulation(draw_deadline(seed), traces=True).run().lines
+
+
 def try_deadline(
     world: DeadlineWorld, makers: Makers = AS_THEY_ARE, *, traces: bool = False, checks: bool = True
 ) -> Trial:

@@ -84,6 +84,19 @@ class Constraint(msgspec.Struct, frozen=True):
             and self.strings.is_within(other.strings)
         )
 
+    def values(self) -> list[Any] | None:
+        """All values that it accepts, if it accepts nothing but some values."""
+        if self.flags & (ABSENT | OTHER):
+            return None
+        numbers, strings = lines.values(self.numbers), lines.values(self.strings.cuts)
+        if numbers is None or strings is None:
+            return None
+        return [
+            *(value for value, flag in ((False, FALSE), (True, TRUE)) if self.flags & flag),
+            *numbers,
+            *strings,
+        ]
+
     @property
     def is_empty(self) -> bool:
         """Whether no value can satisfy it."""

@@ -1,0 +1,129 @@
+"""The matching index says what asking each filter says, while filters come and go."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unisono.engines.filters import parse
+from unisono.engines.filters.index import Index
+from unisono.lab.filter_texts import Maker
+from unisono.model.errors import FilterError
+
+CHANCES = st.randoms(use_true_random=False)
+
+
+def some_filters(maker, count):
+    found = {}
+    while len(found) < count:
+        try:
+            found[len(found)] = parse(maker.filter()[0])
+        except FilterError:
+            continue
+    return found
+
+
+def agrees(index, filters, events):
+    for event in events:
+        found = index.match(event)
+        assert len(set(found)) == len(found)
+        assert set(found) == {key for key, wanted in filters.items() if wanted.matches(event)}, event
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHANCES)
+def test_an_index_agrees_with_asking_each(chances):
+    maker = Maker(chances)
+    filters = some_filters(maker, 12)
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    agrees(index, filters, [maker.event() for _ in range(6)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_filters_come_and_go(seed):
+    chances = Random(seed)
+    maker = Maker(chances)
+    index, filters, made = Index(), {}, some_filters(maker, 600)
+    for step in range(1500):
+        if chances.random() < 0.6 or not filters:
+            key = chances.choice(list(made))
+            filters[key] = made[key]
+            index.add(key, made[key])
+        else:
+            key = chances.choice(list(filters))
+            del filters[key]
+            index.remove(key)
+        if step % 50 == 0:
+            agrees(index, filters, [maker.event() for _ in range(5)])
+    assert len(index) == len(filters)
+    for key in list(filters):
+        assert key in index
+        index.remove(key)
+    assert index.match({"a": 1}) == []
+    assert not vars(index)["_attributes"]
+    assert not vars(index)["_nested"]
+
+
+def test_many_ranges_fall_into_cells():
+    chances = Random(5)
+    filters = {}
+    for key in range(2000):
+        low = chances.randrange(1000)
+        kind = key % 4
+        filters[key] = parse(
+            f"a between {low} and {low + 50}"
+            if kind == 0
+            else f'b starts with "{low:03}" or a > {low}'
+            if kind == 1
+            else f"a > {low} and a < {low + 20} and not b contains '7'"
+            if kind == 2
+            else f"c == {low} and a != {low}"
+        )
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    events = [{"a": chances.randrange(1100), "b": f"{chances.randrange(1000):04}"} for _ in range(40)]
+    agrees(
+        index, filters, [*events, {"a": 3, "c": 3}, {"c": 7, "a": 7.5}, {"a": 10**30}, {"a": float("nan")}]
+    )
+    for key in range(0, 2000, 2):
+        index.remove(key)
+        del filters[key]
+    agrees(index, filters, events)
+
+
+def test_numbers_that_floats_have_not():
+    texts = [
+        f"a {sign} {number}"
+        for sign in ("==", "<", "<=", ">", ">=")
+        for number in (2**53, 2**53 + 1, 2**62 + 1)
+    ]
+    filters = dict(enumerate(map(parse, texts)))
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    numbers = [
+        2**53 - 1,
+        2**53,
+        2**53 + 1,
+        2**53 + 2,
+        2.0**53,
+        2**62,
+        2**62 + 1,
+        2**62 + 2,
+        -(10**400),
+        10**400,
+    ]
+    agrees(index, filters, [{"a": number} for number in numbers])
+
+
+def test_a_filter_is_replaced_under_its_key():
+    index = Index()
+    index.add("me", parse("a == 1"))
+    index.add("me", parse("a == 2 or b == 2"))
+    assert index.match({"a": 1}) == []
+    assert index.match({"a": 2, "b": 2}) == ["me"]
+    index.remove("nobody")

@@ -53,7 +53,7 @@ class Reproduction(msgspec.Struct, frozen=True):
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Papers (000, 001) or parts (000-9, 001-lemma-4); without, all."),
+        typer.Argument(help="Papers (000, 001, 003) or parts (000-9, 001-lemma-4); without, all."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The paper's scale, at least 10 runs.")] = False,
     out: Annotated[Path, typer.Option(help="Where tables, figures and finished work are kept.")] = Path(
@@ -153,7 +153,7 @@ class _Tally:
             from unisono.pipeline.sweep import run_sweep
             from unisono.pipeline.sweep_spec import Spec
 
-        spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, seeds_per_cell=1)
+        spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, sweep.seeds_per_cell)
         with progress(f"figures {', '.join(family.figures)}: {sweep.name}") as tell:
             result = run_sweep(spark, spec, out / sweep.name, retry=True, progress=tell)
         self.cells += result.cells

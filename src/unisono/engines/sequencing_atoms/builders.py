@@ -79,7 +79,9 @@ def paper_graph(
     atoms = atoms_of(groups)
     born = {atom: sorted((place[g] for g in pair), reverse=True) for atom, pair in atoms.items()}
     home = {atom: f"node {i}" for i, node in enumerate(nodes) for atom in node}
-    oldest = {atom: min(born[other] for other in node) for node in nodes for atom in node}
+    oldest: dict[str, list[int]] = {}
+    for node in nodes:
+        oldest |= dict.fromkeys(node, min(born[atom] for atom in node))
     paths: dict[str, tuple[str, ...]] = {}
     for component in components(_conflicts(groups, atoms)):
         inside = [atom for atom, (one, _) in atoms.items() if one in component]

@@ -21,6 +21,7 @@ def families() -> tuple[Family, ...]:
     """All families; numpy is needed from here on."""
     try:
         from unisono.lab.reproduce import (
+            atom_claims,
             buffers,
             dynamic_claims,
             latency,
@@ -33,7 +34,7 @@ def families() -> tuple[Family, ...]:
         raise ConfigError(
             f"the reproductions need {error.name}; install it with: pip install 'unisono[lab]'"
         ) from None
-    modules = (latency, overhead, buffers, dynamic_claims, sequences, prototype_claims, lemmas)
+    modules = (latency, overhead, buffers, dynamic_claims, sequences, prototype_claims, lemmas, atom_claims)
     return tuple(module.FAMILY for module in modules)
 
 
@@ -42,11 +43,11 @@ def choose(names: Sequence[str]) -> Chosen:
     there = families()
     known = [figure for family in there for figure in family.figures]
     chosen: list[str] = []
-    for name in names or ("000", "001"):
+    for name in names or ("000", "001", "003"):
         found = [figure for figure in known if figure == name or figure.startswith(name + "-")]
         if not found:
             raise ConfigError(
-                f"'{name}' is no paper or figure we know; there are: 000, 001, {', '.join(known)}"
+                f"'{name}' is no paper or figure we know; there are: 000, 001, 003, {', '.join(known)}"
             )
         chosen.extend(figure for figure in found if figure not in chosen)
     return Chosen(

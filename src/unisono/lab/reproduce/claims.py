@@ -31,7 +31,7 @@ def number(
     figure: str, claim: str, paper: float, measured: float, *, within: float = TOLERANCE, differs: str = ""
 ) -> Claim:
     """A number of the text: reproduced within this share of it."""
-    is_near = abs(measured - paper) <= within * abs(paper)
+    is_near = abs(measured - paper) <= within * abs(paper) + 1e-9  # the edge belongs to it
     rule = f"within {within:.0%} of the paper's number"
     why = rule if is_near else f"not {rule}" + (f": {differs}" if differs else "")
     return Claim(figure, claim, paper, round(measured, 3), "reproduced" if is_near else "differs", why)

@@ -44,6 +44,34 @@ WAN_RATES_FIGURES = tuple(
     f"{name}_{rate}_{figure}" for rate in WAN_RATES for name in PUBLICATIONS for figure in WAN_FIGURES
 )
 
+ATOM_PLACINGS = ("paper", "paper_near", "graph", "ours", "spread", "one")
+QUANTILES = 21  # of a distribution: every 5 %
+DECILES = 10  # of pairs of hosts, the nearest first
+STRETCH_FIGURES = (
+    *(f"unicast_ms_{i}" for i in range(DECILES)),
+    *(
+        f"{placing}_{figure}"
+        for placing in ATOM_PLACINGS
+        for figure in (
+            *("mean", "max", "penalty", "machines", "hops", "worst"),
+            *(f"stretch_{i:02}" for i in range(QUANTILES)),
+            *(f"penalty_{i}" for i in range(DECILES)),
+        )
+    ),
+)
+ATOM_NODES_FIGURES = (
+    *("atoms", "atoms_on_path_max", "atoms_passed_max", "coin_breaks_c3"),
+    *(f"atoms_on_path_{i:02}" for i in range(QUANTILES)),
+    *(
+        f"{name}_{figure}"
+        for name in ("paper", "ours")
+        for figure in (
+            *("nodes", "stress", "stress_p90", "stress_max", "passing", "common"),
+            *("numbered", "seen", "numbers_more", "sees_more", "state", "state_max"),
+        )
+    ),
+)
+
 
 def _run(module: str, function: str = "run") -> Callable[[Mapping[str, Value], int], Figures]:
     """A function of a module of this package, imported when it is first called."""
@@ -64,6 +92,7 @@ ALPHA = Parameter("how early the function of popularity is flat", least=0.001, m
 BETA = Parameter("by how much a topic must exceed another", most=1)
 
 DURATION = Parameter("seconds for each publication model and rate", least=0.1, most=3600)
+ATOM_HOSTS = {"hosts": _count("subscribers", 10_000), "groups": _count("how many", 1_000)}
 WAN = {
     "nodes": _count("processes that sequence", 100),
     "subscribers": _count("processes that hold all five topics", 100),
@@ -181,6 +210,28 @@ REPRODUCTIONS = {
             },
             figures=DYNAMIC_FIGURES,
             run=_run("dynamic"),
+        ),
+        Experiment(
+            name="003-stretch",
+            says="groups of Zipf size on a transit-stub network: how much longer the way through atoms is",
+            parameters=ATOM_HOSTS
+            | {"stub_domains": _count("at each of 100 transit routers; 9 make 10,000 routers", 100)},
+            figures=STRETCH_FIGURES,
+            run=_run("atom_runs", "run_stretch"),
+        ),
+        Experiment(
+            name="003-nodes",
+            says="groups of Zipf size: sequencing nodes, their stress and load, atoms on paths",
+            parameters=ATOM_HOSTS,
+            figures=ATOM_NODES_FIGURES,
+            run=_run("atom_runs", "run_nodes"),
+        ),
+        Experiment(
+            name="003-occupancy",
+            says="groups that every host is in with one probability: double overlaps and sequencing nodes",
+            parameters=ATOM_HOSTS | {"occupancy": Parameter("the probability", most=1)},
+            figures=("atoms", "paper_nodes", "ours_nodes"),
+            run=_run("atom_runs", "run_occupancy"),
         ),
     )
 }

@@ -24,6 +24,7 @@ class Sweep(msgspec.Struct, frozen=True):
     experiment: str
     grid: dict[str, tuple[Value, ...]]
     seeds: int
+    seeds_per_cell: int = 1  # more where a run takes less than starting it
 
 
 class Curve(msgspec.Struct, frozen=True):

@@ -154,7 +154,7 @@ class Network:
             for here, there in pairwise(route):
                 for a, b in ((here, there), (there, here)):
                     pull[a][b] = pull[a].get(b, 0.0) + size * (size - 1.0)
-        return pull, {place: weights @ self.from_hosts for place, weights in ends.items()}
+        return pull, dict(zip(ends, np.stack(list(ends.values())) @ self.from_hosts, strict=True))
 
 
 def place(members: Members, network: Network, placing: str, seed: int) -> Placed:

@@ -272,14 +272,14 @@ def _judge_load(rows: Rows) -> list[Claim]:
 
 def _judge_state(rows: Rows) -> list[Claim]:
     mean, most = rows.mean("paper_state", groups=64), max(rows.values("paper_state_max", groups=64))
-    ours = rows.mean("ours_state", groups=64)
+    ours, spread = (rows.mean(f"{name}_state", groups=64) for name in ("ours", "spread"))
     return [
         trend(
             "003-state",
             "little state is required",
             holds=mean < 128,
             measured=f"64 groups: {shown(mean)} entries on average (counters, next and previous hops), at most {shown(most)}; "
-            f"ours {shown(ours)} on fewer nodes",
+            f"ours {shown(ours)} on fewer nodes, {shown(spread)} if nothing is put together",
             rule="on average fewer entries than one vector timestamp of 128 hosts; buffers are not counted",
         ),
         not_testable(

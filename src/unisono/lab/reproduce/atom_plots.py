@@ -8,6 +8,7 @@ from unisono.lab.reproduce.rows import Rows
 
 GROUPS = (8, 16, 32, 64)
 LABELS = {"paper": "the paper's", "ours": "ours"}
+SPREAD = {"spread": "ours, nothing put together"}
 SHARES = [i / (QUANTILES - 1) for i in range(QUANTILES)]
 
 
@@ -35,7 +36,7 @@ def plots(tables: Tables) -> list[Plot]:
             "Sequencing nodes, 128 hosts",
             "groups",
             "nodes with atoms",
-            [_counted(nodes, f"{name}_nodes", label) for name, label in LABELS.items()],
+            [_counted(nodes, f"{name}_nodes", label) for name, label in (LABELS | SPREAD).items()],
         ),
         Plot(
             "003-6",
@@ -48,6 +49,7 @@ def plots(tables: Tables) -> list[Plot]:
                 _counted(nodes, "paper_stress_max", "maximum"),
                 _counted(nodes, "paper_passing", "average, transit included"),
                 _counted(nodes, "ours_stress", "ours, average"),
+                _counted(nodes, "spread_stress", "ours, nothing put together, average"),
             ],
         ),
         Plot(
@@ -88,15 +90,11 @@ def _penalties(rows: Rows, name: str) -> Curve:
 
 
 def _counted(rows: Rows, figure: str, label: str) -> Curve:
-    at = [float(groups) for groups in rows.distinct("groups")]
-    spread = [rows.deviation(figure, groups=groups) for groups in rows.distinct("groups")]
-    return Curve(
-        label,
-        at,
-        [rows.mean(figure, groups=groups) for groups in rows.distinct("groups")],
-        spread,
-        is_ours=figure.startswith("ours"),
-    )
+    at = [groups for groups in rows.distinct("groups") if groups > 1]  # one group has no atom, and no node
+    values = [rows.mean(figure, groups=groups) for groups in at]
+    spread = [rows.deviation(figure, groups=groups) for groups in at]
+    is_ours = not figure.startswith("paper")
+    return Curve(label, [float(groups) for groups in at], values, spread, is_ours=is_ours)
 
 
 def _by_occupancy(rows: Rows, figure: str, label: str) -> Curve:

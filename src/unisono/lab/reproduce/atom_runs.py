@@ -53,14 +53,15 @@ def run_nodes(parameters: Mapping[str, Value], seed: int) -> Figures:
     """One membership of Zipf sizes: nodes, stress, load, atoms on paths, state."""
     hosts, groups = int(parameters["hosts"]), int(parameters["groups"])
     members = zipf_members(hosts, groups, np.random.default_rng([seed, 0x3]))
-    graph, ours = members.papers(np.random.default_rng([seed, 0x34])), members.ours()
+    graph = members.papers(np.random.default_rng([seed, 0x34]))
     atoms = np.array([len(graph.atoms_by_group[group]) for group in members.groups]) / hosts
     passed = max(len(path) for path in graph.paths.values()) / hosts
     shares = np.quantile(atoms, np.linspace(0, 1, QUANTILES))
     return {
         "atoms": float(len(graph.atoms)),
         **_of_nodes("paper", graph, members),
-        **_of_nodes("ours", ours, members),
+        **_of_nodes("ours", members.ours(), members),
+        **_of_nodes("spread", members.forest(), members),
         "atoms_on_path_max": float(atoms.max()),
         "atoms_passed_max": passed,
         "coin_breaks_c3": float(_coin_breaks(members, np.random.default_rng([seed, 0xC3]))),

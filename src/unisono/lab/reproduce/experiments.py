@@ -64,7 +64,7 @@ ATOM_NODES_FIGURES = (
     *(f"atoms_on_path_{i:02}" for i in range(QUANTILES)),
     *(
         f"{name}_{figure}"
-        for name in ("paper", "ours")
+        for name in ("paper", "ours", "spread")
         for figure in (
             *("nodes", "stress", "stress_p90", "stress_max", "passing", "common"),
             *("numbered", "seen", "numbers_more", "sees_more", "state", "state_max"),

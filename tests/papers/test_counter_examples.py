@@ -5,15 +5,18 @@ The numbers are those of the project's table of errata; a test says what the pap
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from unisono.engines.sequencing_atoms import check_graph
+from unisono.engines.sequencing_atoms import AtomGraph, check_graph
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
 from unisono.lab.bugs import explore_world, run_bug
 from unisono.lab.explore import all_patterns
 from unisono.model.errors import PlanError
 from unisono.sim.explore import Explored, Explorer, Planned, TopicManagerScenario
-from unisono.testing.planted_bugs import BUGS, PlantedBug, engines, worlds
+from unisono.sim.explore.atoms import AtomScenario
+from unisono.testing.planted_bugs import BUGS, PlantedBug, atom_table, engines, worlds
 
 PAPERS = [bug for bug in BUGS if "CE-" in bug.source]
 
@@ -107,6 +110,32 @@ def test_ce_19_six_of_the_eight_directions_deadlock(directions: tuple[int, int, 
     found = explore_world(scenario)
     assert bool(found.stuck) is not lawful
     assert not found.violations
+
+
+@pytest.mark.parametrize("scenario", [atom_table.LOOP, atom_table.TWO_WAYS, atom_table.SHORT_CUT])
+def test_003_section_3_3_a_loop_makes_three_messages_wait_for_each_other(scenario: AtomScenario) -> None:
+    """x before y by one atom, y before z by the next, z before x by the third: C2 forbids it, in every direction."""
+    check_graph(atom_table.LINE.graph)
+    assert not explore_world(atom_table.LINE).findings
+    with pytest.raises(PlanError, match="C2"):
+        check_graph(scenario.graph)
+    found = explore_world(scenario)
+    assert found.stuck
+    assert not found.violations
+    assert "waits for X&Z #1" in next(iter(found.findings)).explanation
+
+
+def test_003_section_3_3_any_direction_of_the_loop_does_it() -> None:
+    """Whichever way each group goes round its edge, C2 is broken, and it can end in a deadlock."""
+    stuck = 0
+    for directions in worlds.DIRECTIONS:
+        loop = atom_table.LOOP.graph.paths
+        paths = {group: loop[group][::way] for group, way in zip("XYZ", directions, strict=True)}
+        scenario = replace(atom_table.LOOP, graph=AtomGraph(worlds.GROUPS, paths))
+        with pytest.raises(PlanError, match="C2"):
+            check_graph(scenario.graph)
+        stuck += bool(explore_world(scenario).stuck)
+    assert stuck == 8
 
 
 def test_ce_15_is_closed_by_rings_too() -> None:

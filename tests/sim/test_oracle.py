@@ -56,16 +56,16 @@ def test_what_was_numbered_before_the_join_is_no_part_of_the_atom_and_comes_firs
 
 
 def test_worlds_whose_work_is_spread_keep_every_promise_and_agree_with_the_paper():
-    result = fuzz(30, engine="sequencing_atoms")
+    result = fuzz(20, engine="sequencing_atoms")
     assert result.is_good, result.explanation
-    assert result.worlds["work is spread"] == 30
-    assert result.worlds["components on several nodes"] > 15
-    assert result.worlds["takeovers"] > 10
-    assert result.worlds["churn during publication"] > 15
+    assert result.worlds["work is spread"] == 20
+    assert result.worlds["components on several nodes"] > 10
+    assert result.worlds["takeovers"] > 5
+    assert result.worlds["churn during publication"] > 10
 
 
 def test_a_seed_is_one_world():
-    assert digests(range(3), "sequencing_atoms") == digests(range(3), "sequencing_atoms")
+    assert digests(range(2), "sequencing_atoms") == digests(range(2), "sequencing_atoms")
     assert replay(1, "sequencing_atoms") != replay(1)
     with pytest.raises(ConfigError, match="topic_managers, sequencing_atoms"):
         replay(1, "quarks")

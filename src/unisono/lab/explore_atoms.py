@@ -2,7 +2,8 @@
 
 Memberships and events that differ in names only are one. Each is explored as the bus does it, a topic manager on a
 node of its own for every group (that is the most that work can be spread) with a receiver of paper 003 beside every
-subscriber, and as the paper does it, an engine for every atom.
+subscriber, and as the paper does it, an engine for every atom. Then two groups on nodes that share the work, while
+members join and leave, a topic is deleted, the rank changes, a node dies or is taken for dead.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from unisono.engines.sequencing_atoms import check_graph, forest_of_atoms, line_
 from unisono.lab.explore import Exploration, Progress, Sweep
 from unisono.sim.explore import LIVENESS, SAFETY, Planned, TopicManagerScenario, forest
 from unisono.sim.explore.atoms import AtomScenario
+from unisono.sim.explore.moving import Harm, MovingScenario
+from unisono.sim.explore.moving_ends import explore_moving
 from unisono.sim.moving.oracle import WatchedSubscriber
+from unisono.testing.planted_bugs.atom_table import SPREAD
 
 GROUPS = ("G", "H", "K")
 MEMBERS = ("A", "B", "C", "D")
 EVENTS = 3
+STATES = 20_000  # of a world that moves: it is searched up to so many
+SMALL = ("nobody changes", "join")  # worlds that move, searched to their ends in a second
 QUICK = 24  # of a quick sweep, every so many configurations one
 
 Held: TypeAlias = tuple[tuple[str, ...], ...]
@@ -58,7 +64,24 @@ def explore_atoms(*, quick: bool = False, progress: Progress | None = None) -> E
         _managers(sweep, held, planned, about)
         _atoms(sweep, held, planned, about)
     sweep.progress("memberships", len(worlds), len(worlds))
+    moving = [(row, world) for row, world in _moving() if row in SMALL or not quick]
+    for done, (row, world) in enumerate(moving):
+        sweep.progress("moving", done, len(moving))
+        sweep.add(f"work is spread; {row}", row, explore_moving(world, STATES, cut=True))
     return sweep.result(perf_counter() - started)
+
+
+def _moving() -> Iterator[tuple[str, MovingScenario]]:
+    yield "nobody changes", SPREAD
+    yield "swap", SPREAD.but(harm=Harm(ranks=(("H", "G"),)))
+    yield "deletion", SPREAD.but(harm=Harm(closes=("G",)))
+    yield "drain", SPREAD.but(harm=Harm(drains=("N1",)))
+    yield "crash", SPREAD.but(harm=Harm(crashes=1))
+    yield "zombie", SPREAD.but(harm=Harm(zombies=1))
+    joining = {"s": frozenset({"H"})}
+    yield "join", SPREAD.but(members=joining, scripts={"s": (("add", ("G",)),)})
+    yield "join and leave", SPREAD.but(members=joining, scripts={"s": (("add", ("G",)), ("remove", ("H",)))})
+    yield "a new topic", SPREAD.but(events=(*SPREAD.events, Planned("c", "K")))
 
 
 def _managers(sweep: Sweep, held: Held, events: tuple[Planned, ...], about: str) -> None:

@@ -22,6 +22,7 @@ class AtomScenario:
     promises: tuple[str, ...] = ("no_creation", "no_duplication", "total_notification_order", *LIVENESS)
     invariants: bool = True
     make_receiver: Callable[[str, AtomGraph], Engine] = Receiver
+    make_atom: Callable[[str], Engine] = Atom
 
     @property
     def subscriptions(self) -> Mapping[str, frozenset[str]]:
@@ -48,7 +49,7 @@ class AtomScenario:
     def sequencers(self) -> dict[str, Engine]:
         """An ingress for every group, and the atoms."""
         engines: dict[str, Engine] = {manager_address(g): Ingress(g, self.graph) for g in self.graph.groups}
-        return engines | {atom_address(atom): Atom(atom) for atom in self.graph.atoms}
+        return engines | {atom_address(atom): self.make_atom(atom) for atom in self.graph.atoms}
 
     def publisher(self) -> Engine:
         """A publisher; it finds the ingress where a topic's manager would be."""
@@ -61,7 +62,8 @@ class AtomScenario:
     def stamps_key(self) -> Hashable:
         """Everything the atoms know."""
         groups = tuple((g, tuple(sorted(m))) for g, m in self.graph.groups.items())
-        return (groups, tuple(self.graph.paths.items()), self.events, self.faults)
+        paths = tuple(self.graph.paths.items())
+        return (groups, paths, self.events, self.faults, self.make_atom, self.invariants)
 
     def subscriber_key(self, name: str) -> Hashable:
         """Its relevant entries."""

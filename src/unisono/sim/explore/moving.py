@@ -57,6 +57,7 @@ class Harm(msgspec.Struct, frozen=True):
     expiries: int = 0  # events that a member has held too long
     ranks: tuple[tuple[str, ...], ...] = ()  # ranks that somebody asks for, once each
     drains: tuple[str, ...] = ()  # nodes that an operator asks to leave, once each
+    closes: tuple[str, ...] = ()  # topics that an operator deletes, once each
     mortal: tuple[str, ...] = ()  # nodes that may crash or be suspected; empty: any
 
 
@@ -122,10 +123,9 @@ class MovingScenario:
         intent = Intent(self.kind, self.topics)
         plan = next_plan(intent, self.registrations(), 1 if self.retained else self.threshold, 0)
         holders = {name: Registration(name, 1, tuple(sorted(p))) for name, p in sorted(self.patterns.items())}
-        control = replace(
-            first_control(plan, self.owner, self.nodes, retained=self.retained), patterns=holders
-        )
-        return self.make_control(control)
+        sequencer = self.nodes_are.sequencer or "topics"
+        first = first_control(plan, self.owner, self.nodes, retained=self.retained, sequencer=sequencer)
+        return self.make_control(replace(first, patterns=holders))
 
     def beginning(self) -> EpochRecord:
         """What every lane starts with, as if an epoch had just begun."""

@@ -55,6 +55,8 @@ def _to_nodes(world: MovingWorld) -> Iterator[Step]:
         yield from (("replan", node, str(i)) for node in _planners(world))
     for leaving in harm.drains:
         yield from (("drain", node, leaving) for node in _planners(world))
+    for topic in harm.closes:
+        yield from (("close", node, topic) for node in _planners(world))
     if harm.finishers and control.state == "sealing":
         for name, engine in world.engines.items():
             if isinstance(engine, ManagerNode) and name != control.decider and not _finishes(world, engine):
@@ -97,6 +99,10 @@ def do_harm(world: MovingWorld, step: Step) -> None:
             left = tuple(name for name in world.harm.drains if name != leaving)
             world.harm = msgspec.structs.replace(world.harm, drains=left)
             world.handle(node, Received(node, Replan(world.storage.control.epoch, leaving=leaving)))
+        case ("close", node, topic):
+            left = tuple(name for name in world.harm.closes if name != topic)
+            world.harm = msgspec.structs.replace(world.harm, closes=left)
+            world.handle(node, Received(node, Replan(world.storage.control.epoch, close=(topic,))))
         case ("finish", node):
             _spend(world, "finishers")
             _finish(world, node)

@@ -236,6 +236,7 @@ class MovingWorld:
             or harm.zombies
             or harm.ranks
             or harm.drains
+            or harm.closes
             or any(self._asks_for_an_epoch(engine) for engine in self.engines.values())
             or control.state != "active"
             or self.dead - {*control.dead}

@@ -8,6 +8,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.sim.explore import Faults, TopicManagerScenario
 from unisono.sim.explore.packets import LinkScenario
 from unisono.testing.planted_bugs import engines, worlds
+from unisono.testing.planted_bugs.atom_table import ATOM_BUGS
 from unisono.testing.planted_bugs.bug import PlantedBug
 from unisono.testing.planted_bugs.bundle_table import BUNDLE_BUGS
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
@@ -196,6 +197,7 @@ BUGS: tuple[PlantedBug, ...] = (
         "link_never_retries", "A link never repeats what was lost.", "nothing_lost",
         make_links=engines.SilentLinks,
     ),
+    *ATOM_BUGS,
     *MOVING_BUGS,
     *OPEN_BUGS,
     *BUNDLE_BUGS,

@@ -158,9 +158,10 @@ WRONG = {
         'order = "total"\n' + SMALL,
         "line 1: 'order' is not a key of a scenario; did you mean 'guarantee'?",
     ),
-    "another sequencer": (
-        'sequencer = "sequencing_atoms"\n' + SMALL,
-        "line 1: 'sequencer' is not simulated as",
+    "another sequencer": ('sequencer = "raft"\n' + SMALL, "line 1: 'sequencer' is one of topics, atoms"),
+    "atoms without nodes": (
+        'sequencer = "atoms"\n' + SMALL,
+        'line 1: \'sequencer\' says how nodes share topics: "atoms" goes with shape = "nodes"',
     ),
     "nodes in a chain": (
         'shape = "chain"\n' + SMALL + "[nodes]\ncount = 2\n",
@@ -261,74 +262,6 @@ def test_what_is_wrong_is_one_line_with_key_and_line(what):
     assert expected in said
     assert "\n" not in said
     assert said.startswith("world.toml")
-
-
-NETWORKS = {
-    "a ring that is too small": (
-        'topology = "pastry"\npeers = 7',
-        "line 18: 'network.peers' is 7, and 8 subscribers",
-    ),
-    "an empty ring": ('topology = "pastry"\npeers = 0', "line 18: 'network.peers' is at least 1, not 0"),
-    "another shape": (
-        'topology = "torus"',
-        "line 17: 'network.topology' is one of flat, pastry, transit-stub",
-    ),
-    "a ring of routers": (
-        'topology = "transit-stub"\npeers = 99',
-        "line 18: 'network.peers' goes with topology",
-    ),
-    "too many clusters": (
-        'topology = "transit-stub"\nclusters = 10',
-        "line 18: 'network.clusters' is 10, and there are 9",
-    ),
-    "loss of links where there is one": (
-        "link_loss = 0.1",
-        "line 17: 'network.link_loss' goes with topology = \"pastry\", not with \"flat\"; 'loss' says what",
-    ),
-    "links that lose nearly all": (
-        'topology = "pastry"\nlink_loss = 0.6',
-        "line 18: 'network.link_loss' is at most 0.5, not 0.6",
-    ),
-    "lines of no kind": ('bandwidth = "isdn"', "line 17: 'network.bandwidth' is one of unlimited, adsl"),
-    "a perturbation of nobody": (
-        '[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 0.1\nloss = 0.5',
-        'line 18: \'faults.kind\' is "perturbation" of the peers of a ring: take topology = "pastry"',
-    ),
-    "a perturbation of all and more": (
-        'topology = "pastry"\n[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 2\nloss = 0.5',
-        "line 22: 'faults.peers' is at most 1, not 2",
-    ),
-    "a perturbation that does nothing": (
-        'topology = "pastry"\n[[faults]]\nkind = "perturbation"\nat = 1\nuntil = 2\npeers = 0.1',
-        "line 18: 'faults.loss' is missing: or 'latency_ms'",
-    ),
-    "clusters on a flat network": (
-        "clusters = 2",
-        "line 17: 'network.clusters' goes with topology = \"transit-stub\"",
-    ),
-    "links of routers": (
-        'topology = "transit-stub"\nlinks = "even"',
-        "line 18: 'network.links' does not go with",
-    ),
-    "two latencies": (
-        'links = "paper-000"\nlatency_ms = 3',
-        "line 18: 'network.latency_ms' contradicts links",
-    ),
-    "two latencies of routers": (
-        'topology = "transit-stub"\nlatency_ms = 3',
-        "line 18: 'network.latency_ms' contradicts",
-    ),
-    "two latencies on a ring": (
-        'topology = "pastry"\nlinks = "even"\nnotifications.latency_ms = 3',
-        "line 19: 'network.notifications.latency_ms' is given for all",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", NETWORKS)
-def test_impossible_networks_are_refused(what):
-    text, expected = NETWORKS[what]
-    assert expected in refusal(replaced("latency_ms = 10.0", text))
 
 
 def test_keys_in_the_wrong_table_are_told_where_they_belong(tmp_path):

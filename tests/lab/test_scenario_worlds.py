@@ -31,6 +31,7 @@ class Drawn:
         self.write_publications()
         self.write_network()
         if self.shape == "nodes":
+            self.lines.insert(0, f'sequencer = "{self.pick("topics", "atoms")}"')
             self.lines += ["[nodes]", f"count = {self.dice.randint(1, 4)}"]
             self.processes.append("node1")
         for _ in range(self.dice.randint(0, 3) if self.duration > 1 else 0):

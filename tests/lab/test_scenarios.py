@@ -22,6 +22,7 @@ from unisono.journal import read_records
 from unisono.lab.scenarios.load import KEYS, load_scenario, read_scenario
 from unisono.lab.scenarios.reading import Text
 from unisono.lab.scenarios.run import Run, run_scenario
+from unisono.lab.scenarios.worlds import make_world
 from unisono.model.errors import ConfigError
 from unisono.pipeline.audit import audit
 from unisono.pipeline.tasks import Here
@@ -410,42 +411,16 @@ def test_what_is_recorded_is_what_was_asked_for(tmp_path, monkeypatch, capsys):
     assert "name a new folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("shape", ["chain", "nodes"])
-@pytest.mark.parametrize(
-    "network", ['links = "paper-000"', 'topology = "pastry"', 'topology = "transit-stub"']
-)
-def test_worlds_on_other_networks_hold(shape, network):
-    text = f'shape = "{shape}"\n' + SMALL.replace("latency_ms = 10.0", network)
-    one, two = (run(text).summary for _ in range(2))
+def test_atoms_spread_topics_over_nodes_and_the_order_is_one():
+    text = SMALL.replace("pick = 2", "") + "[nodes]\ncount = 4\n"
+    together, spread = (f'sequencer = "{word}"\n' + text for word in ("topics", "atoms"))
+    owners = [make_world(read_scenario(Text("w.toml", file), FILE)).owners for file in (together, spread)]
+    assert [len(set(found)) for found in owners] == [1, 4]
+    one, other = run(together).summary, run(spread).summary
     assert one.is_good
-    assert one.digest == two.digest
-    assert one.verdicts["nothing_lost"] == "held"
-    assert one.latency_ms.p50 > 20
-
-
-def test_bytes_take_time_on_narrow_lines():
-    """Publisher to sequencer, and a copy to each of six: 1,000 bytes and what the bus adds, 8 ms up and 1 ms down."""
-    text = SMALL.replace("pick = 2", "").replace("publishers = 2", "publishers = 2\nsize_bytes = 1000")
-    wide, narrow = (run(text + more).summary.latency_ms for more in ("", 'bandwidth = "adsl"\n'))
-    assert (wide.p50, wide.max) == (20.0, 20.0)
-    assert narrow.max == pytest.approx(20 + 2 * 9 + 5 * 8, rel=0.1), "the last copy waits for five others"
-    small = run(text.replace("1000", "0") + 'bandwidth = "adsl"\n').summary.latency_ms
-    assert 20 < small.max < 30, "a frame has some bytes of its own"
-
-
-@pytest.mark.parametrize("shape", ["chain", "nodes"])
-def test_links_that_lose_and_peers_that_fail_are_made_good(shape):
-    ring = SMALL.replace("latency_ms = 10.0", 'topology = "pastry"\npeers = 100\nlink_loss = 0.05')
-    ring = ring.replace("duration = 2.0", "duration = 4.0")
-    ring += '[[faults]]\nkind = "perturbation"\nat = 2.5\nuntil = 3.5\npeers = 0.3\nloss = 1.0\n'
-    done = run(f'shape = "{shape}"\n' + ring)
-    assert done.summary.is_good
-    assert done.summary.verdicts["nothing_lost"] == "held"
-    calm = run(f'shape = "{shape}"\n' + ring.partition("link_loss")[0]).summary
-    assert done.summary.latency_ms.p99 > calm.latency_ms.p99
-    if shape == "chain":  # with nodes, other chances have some join earlier
-        bare = run('shape = "chain"\nrepair = false\non_gap = "tag"\n' + ring).summary
-        assert bare.delivered < done.summary.delivered, "nobody asks again"
+    assert other.is_good
+    assert one.latency_ms.p99 < other.latency_ms.p99, "a chain of managers is on the way"
+    assert run('sequencer = "sequencing_atoms"\n' + text).summary.digest == other.digest
 
 
 def test_the_docs_name_every_key():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from unisono.engines.takeover.control import Sequencer
 from unisono.engines.topic_managers.settings import Mode, Stamps
 from unisono.lab.scenarios.crowd import FEED_KEYS, GROUP_KEYS, Names, Topics, read_feeds, read_groups
 from unisono.lab.scenarios.harm import FAULT_KEYS, read_faults
@@ -19,6 +20,11 @@ DURATION_S = 10.0
 RING_EVENTS = 16_384  # as the runtime's nodes keep
 TOPICS_MAX = 10_000
 RECORDS = ("journal", "history", "trace")
+PLANS: dict[Sequencer, str] = {"topics": "line", "atoms": "forest"}  # what each has unless the file says
+ENGINES: dict[str, Sequencer] = {
+    "topic_managers": "topics",
+    "sequencing_atoms": "atoms",
+}  # as `lab fuzz` says
 
 SCENARIO_KEYS = (
     "name",
@@ -66,10 +72,8 @@ def load_scenario(file: Path) -> Scenario:
 def read_scenario(text: Text, file: Path) -> Scenario:
     """The scenario that a text describes; traces are looked for beside the file."""
     top = Table(text, (), text.data, SCENARIO_KEYS)
-    if top.data.get("sequencer") == "sequencing_atoms":
-        top.fail("sequencer", 'is not simulated as "sequencing_atoms" yet; take "topic_managers"')
-    top.word("sequencer", "topic_managers", ("topic_managers",))
     shape = _shape(top)
+    sequencer = _sequencer(top, shape)
     guarantee = _guarantee(top, shape)
     names = Names(top)
     nodes = _nodes(top, shape, names)
@@ -95,7 +99,8 @@ def read_scenario(text: Text, file: Path) -> Scenario:
         duration=duration,
         guarantee=guarantee,
         shape=shape,
-        plan=cast(PlanKind, top.word("plan", "line", ("line", "forest"))),
+        sequencer=sequencer,
+        plan=cast(PlanKind, top.word("plan", PLANS[sequencer], ("line", "forest"))),
         mode=_mode(top, shape),
         stamps=cast(Stamps, _stamps(top, shape)),
         ring=top.whole("ring", RING_EVENTS, least=1),
@@ -117,6 +122,14 @@ def _shape(top: Table) -> Shape:
     if "nodes" in top and shape != "nodes":
         top.fail("nodes", f'go with shape = "nodes", not with "{shape}"')
     return shape
+
+
+def _sequencer(top: Table, shape: Shape) -> Sequencer:
+    word = top.word("sequencer", "topics", (*PLANS, *ENGINES))
+    sequencer = ENGINES.get(word) or cast(Sequencer, word)
+    if sequencer == "atoms" and shape != "nodes":
+        top.fail("sequencer", f'says how nodes share topics: "{word}" goes with shape = "nodes"')
+    return sequencer
 
 
 def _guarantee(top: Table, shape: Shape) -> Guarantee:

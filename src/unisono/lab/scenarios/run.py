@@ -39,6 +39,7 @@ class Summary(msgspec.Struct, frozen=True):
     seed: int
     guarantee: str
     shape: str
+    sequencer: str
     topics: int
     subscribers: int
     publishers: int
@@ -105,6 +106,7 @@ def run_scenario(scenario: Scenario, tell: Tell | None = None, *, checks: bool =
         seed=scenario.seed,
         guarantee=scenario.guarantee,
         shape=scenario.shape,
+        sequencer=scenario.sequencer,
         topics=len(scenario.topics),
         subscribers=scenario.subscribers,
         publishers=len(scenario.publishers),

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from unisono.engines.takeover.control import Sequencer
 from unisono.engines.topic_managers.settings import Mode, Stamps, SubscriberSettings
 from unisono.sim.ground import Ground, hops, slow_s
 from unisono.sim.links import ADSL
@@ -115,6 +116,7 @@ class Scenario(msgspec.Struct, frozen=True):
     duration: float
     guarantee: Guarantee
     shape: Shape
+    sequencer: Sequencer
     plan: PlanKind
     mode: Mode
     stamps: Stamps

@@ -9,8 +9,9 @@ from math import comb
 import numpy as np
 
 from unisono.engines.links import LinkSettings
-from unisono.engines.plan import components, conflict_graph
+from unisono.engines.plan import components, conflict_graph, elimination_forest, rank_line
 from unisono.engines.takeover.settings import NodeSettings
+from unisono.engines.takeover.spreading import spread
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.lab.scenarios.harm import OF_NETWORKS
 from unisono.lab.scenarios.scenario import Fault, Feed, Group, Popular, Scenario
@@ -173,7 +174,7 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
         threshold=_threshold(scenario),
         causal=scenario.guarantee == "total_causal",
         managers=_managers(scenario),
-        node=NodeSettings(plan=scenario.plan),
+        node=NodeSettings(plan=scenario.plan, sequencer=scenario.sequencer),
         links=_links(scenario),
         join_s=max(0.3, 4 * slow),
         resend_s=max(0.5, 4 * slow),
@@ -187,8 +188,15 @@ def _moving_world(scenario: Scenario, drawn: _Drawn) -> moving.MovingWorld:
 
 
 def _owners(scenario: Scenario, drawn: _Drawn) -> tuple[str, ...]:
-    """Topics that are ordered together live on one node, as nodes themselves would have it."""
+    """Where topics live to begin with, as nodes themselves would have it: what is ordered together is on one node, or
+    spread over all."""
     graph = conflict_graph(map(frozenset, drawn.held.values()), scenario.topics, _threshold(scenario))
+    if scenario.sequencer == "atoms":
+        plan = (
+            rank_line(graph, rank=scenario.topics) if scenario.plan == "line" else elimination_forest(graph)
+        )
+        placed = spread(plan, {}, scenario.nodes, {})
+        return tuple(placed[topic] for topic in scenario.topics)
     owned = Counter(dict.fromkeys(scenario.nodes, 0))
     home: dict[str, str] = {}
     for component in sorted(components(graph), key=len, reverse=True):

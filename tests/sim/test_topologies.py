@@ -69,6 +69,19 @@ def test_a_ring_is_its_seed():
     assert (one.ids != other.ids).any()
 
 
+@pytest.mark.parametrize(("candidates", "route_s"), [(1, 0.208), (16, 0.107)])
+def test_routes_among_ten_thousand_nodes_take_what_the_docs_say(candidates: int, route_s: float):
+    links, generator = Links(1), np.random.default_rng(1)
+    ring = Ring(10_000, 1, links=links, candidates=candidates)
+    paths = ring.paths(generator.integers(0, 10_000, 5_000), ring.ids[generator.integers(0, 10_000, 5_000)])
+    ends = paths[:, :-1].clip(0), paths[:, 1:].clip(0)
+    is_slow = links.is_slow_many(*ends)
+    mixture = links.mixture
+    took = np.where(is_slow, mixture.slow.cut_mean_s, mixture.fast.cut_mean_s)
+    is_hop = (paths[:, 1:] >= 0) & (ends[0] != ends[1])
+    assert np.where(is_hop, took, 0.0).sum(axis=1).mean() == pytest.approx(route_s, rel=0.05)
+
+
 def test_near_candidates_make_more_hops_fast():
     links = Links(1)
     shares = []

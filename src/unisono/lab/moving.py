@@ -18,7 +18,6 @@ from unisono.sim.explore.walks import TAG
 # States a world is searched up to: nobody changes; somebody does; that and harm, exactly and otherwise.
 STILL, CHANGING, HARMED, HARMED_TAGGED = 30_000, 8_000, 4_000, 1_500
 CORE = 250_000  # the one world of a join and a crash that is searched to its end
-OPENED = 20_000  # a topic is made, and a node dies
 WALK_STEPS, WALK_STEPS_QUICK = 1_000_000, 30_000
 
 PLANS: tuple[PlanKind, ...] = ("line", "forest")

@@ -156,14 +156,6 @@ class Links:
             times = times + self.bandwidth.transmission_many(size_bytes)
         return np.where(np.asarray(a) == np.asarray(b), 0.0, times)
 
-    def is_lost(self, random: Random) -> bool:
-        """Whether one message is lost on its link."""
-        return self.loss > 0 and random.random() < self.loss
-
-    def is_lost_many(self, generator: np.random.Generator, n: int) -> Bools:
-        """Which of n messages are lost, each on one link."""
-        return generator.random(n) < self.loss
-
 
 def _mixed(x: int) -> int:
     """SplitMix64's finaliser: neighbouring numbers come out unrelated."""

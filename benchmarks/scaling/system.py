@@ -6,6 +6,8 @@ subscribers that hold some of the topics. A run has phases; in each the publishe
     serve       {"url", "monitor", "server": pid, "nodes": [pid]}
     subscribe   {"ready": true}; {"done": true} when a phase is heard; of all phases, in the end, a list of Heard
     publish     {"ready": true}; of each phase what a Publishing is
+
+`benchmarks.scaling.jetstream` plays the same roles without us.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -46,6 +49,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 1
     store: str = "local"
     flush_every: int = 4096
+    sequencer: str = ""  # by which the nodes share the topics; none: topics are dealt to them in turns
     phases: list[tuple[int, int]] = []  # events, and events/s; 0: as fast as it goes
 
     @property
@@ -74,6 +78,8 @@ async def serve(work: Work) -> None:
         pids = []
         for n in range(1, work.nodes + 1):
             command = [sys.executable, "-m", "unisono", "node", "--json", "--url", url, "--name", f"n{n}"]
+            if work.sequencer:
+                command += ["--sequencer", work.sequencer]
             node = await Child.start(command, name=f"node n{n}", stdout=asyncio.subprocess.PIPE)
             stack.push_async_callback(node.stop, STOP_S)
             async with asyncio.timeout(READY_S):
@@ -87,29 +93,39 @@ async def serve(work: Work) -> None:
 
 async def subscribe(work: Work) -> None:
     """Subscribe, spread the topics over the nodes, and say of each phase what was heard."""
-    phases = [_Phase(work, events, rate) for events, rate in work.phases]
+    phases = phases_of(work)
     async with AsyncExitStack() as stack:
-        listening = []
+        listening: list[asyncio.Future[None]] = []
         for i, held in enumerate(work.holdings):
             bus = await stack.enter_async_context(unisono.connect(work.url, name=f"s{i}"))
             names = [work.names[topic] for topic in held]
             events = await stack.enter_async_context(bus.subscribe(*names, order="total"))
             listening.append(asyncio.ensure_future(_listen(events, [phase.rows[i] for phase in phases])))
-        if work.nodes > 1:
+        if work.nodes > 1 and not work.sequencer:
             await rerank(work.url, (), {name: f"n{i % work.nodes + 1}" for i, name in enumerate(work.names)})
-        gc.collect()
-        gc.freeze()
-        say({"ready": True})
-        for phase in phases:
-            await until_heard(phase.rows, listening, phase.count)
-            say({"done": True})
-        for task in listening:
-            task.cancel()
-        await asyncio.gather(*listening, return_exceptions=True)
+        await hear(phases, listening)
     say([phase.judge(work) for phase in phases])
 
 
-class _Phase:
+def phases_of(work: Work) -> list[Phase]:
+    """What the subscribers are to have, phase by phase."""
+    return [Phase(work, events, rate) for events, rate in work.phases]
+
+
+async def hear(phases: Sequence[Phase], listening: Sequence[asyncio.Future[None]]) -> None:
+    """Say that all are subscribed, and of each phase when it is heard."""
+    gc.collect()
+    gc.freeze()
+    say({"ready": True})
+    for phase in phases:
+        await until_heard(phase.rows, listening, phase.count)
+        say({"done": True})
+    for task in listening:
+        task.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
+
+
+class Phase:
     """What the subscribers have of one phase."""
 
     def __init__(self, work: Work, events: int, rate: int) -> None:
@@ -118,9 +134,11 @@ class _Phase:
         self.rows = [Row(due, timed=bool(rate)) for due in self.due]
 
     def count(self) -> int:
+        """Events that were heard so far."""
         return sum(len(row.payloads) for row in self.rows)
 
     def judge(self, work: Work) -> Heard:
+        """What came of it, and whether any two subscribers had what both hold in one order."""
         heads = [[HEAD.unpack_from(payload) for payload in row.payloads] for row in self.rows]
         faults = []
         for i, (due, had) in enumerate(zip(self.due, heads, strict=True)):
@@ -132,21 +150,29 @@ class _Phase:
         return Heard(
             last_ns=max(row.done_ns for row in self.rows) if all(row.done_ns for row in self.rows) else 0,
             heard=self.events,
-            one_order=all(agree(work, i, heads[i], heads[i + 1]) for i in range(len(heads) - 1)),
+            one_order=all(agree(work, i, j, heads[i], heads[j]) for i, j in _to_compare(work)),
             faults=faults,
             p50_ms=p50_ms,
             p99_ms=p99_ms,
         )
 
 
-def agree(work: Work, i: int, ours: Heads, theirs: Heads) -> bool:
-    """Whether subscribers i and i + 1 had the events of the topics that both hold in one order."""
-    common = set(work.holdings[i]) & set(work.holdings[i + 1])
+def agree(work: Work, i: int, j: int, ours: Heads, theirs: Heads) -> bool:
+    """Whether subscribers i and j had the events of the topics that both hold in one order."""
+    common = set(work.holdings[i]) & set(work.holdings[j])
 
     def shared(heads: Heads) -> list[int]:
         return [n for _, _, n in heads if n % work.topics in common]
 
     return shared(ours) == shared(theirs)
+
+
+def _to_compare(work: Work) -> Iterator[tuple[int, int]]:
+    """Every two subscribers; those that hold the same are compared with their neighbours only."""
+    held = [frozenset(topics) for topics in work.holdings]
+    for i, j in combinations(range(len(held)), 2):
+        if j == i + 1 or (held[i] != held[j] and held[i] & held[j]):
+            yield i, j
 
 
 def _share(events: int, topics: int, topic: int) -> int:

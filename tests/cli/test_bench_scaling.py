@@ -55,8 +55,8 @@ def test_two_nodes_that_are_hardly_faster_and_a_second_order_are_missed():
 def test_orders_are_compared_on_what_both_hold():
     work = Work(topics=3, holdings=[[0, 1], [1, 2]])
     heads = [[(0, 0, n) for n in numbers] for numbers in ((0, 1, 4), (1, 2, 4), (4, 2, 1))]
-    assert agree(work, 0, heads[0], heads[1])
-    assert not agree(work, 0, heads[0], heads[2])
+    assert agree(work, 0, 1, heads[0], heads[1])
+    assert not agree(work, 0, 1, heads[0], heads[2])
 
 
 def test_every_topic_of_every_point_is_held_by_somebody():

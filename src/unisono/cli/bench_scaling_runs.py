@@ -32,6 +32,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     store: str = "local"
     quota: float = 0.0  # of a core, for each node; 0: no limit
     flush_every: int = 4096
+    sequencer: str = ""  # by which nodes share the topics; none: topics are dealt to them in turns
+    script: str = "system"  # who plays the roles
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +43,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float | None = None
     p99_ms: float | None = None
     one_order: bool = False
-    cpu_us: dict[str, float] = {}  # per event, of all processes of a kind; while it goes as fast as it can
+    cpu_us: dict[str, float] = {}  # per event, of all processes of a kind and of each node; as fast as it can
+    slow_cpu_us: dict[str, float] = {}  # the same at the low rate, where every event goes alone
     frames: float | None = None  # that the server took, per event; likewise
     bytes_in: float | None = None  # that the server took, per event; likewise
     slow_bytes_in: float | None = None  # the same at the low rate, where every event goes alone
@@ -62,12 +65,12 @@ async def system(
     """The server and the nodes as they say they are, the subscribers, and the publisher; all of them ready."""
     work = msgspec.to_builtins(cell) | {"phases": list(phases), "package": "benchmarks.scaling"}
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(script("system", "serve", folder, **work))
+        server = await stack.enter_async_context(script(cell.script, "serve", folder, **work))
         served = await server.line(READY_S)
         work["url"] = served["url"]
-        subscribers = await stack.enter_async_context(script("system", "subscribe", folder, **work))
+        subscribers = await stack.enter_async_context(script(cell.script, "subscribe", folder, **work))
         await subscribers.line(READY_S)
-        publisher = await stack.enter_async_context(script("system", "publish", folder, **work))
+        publisher = await stack.enter_async_context(script(cell.script, "publish", folder, **work))
         await publisher.line(READY_S)
         yield served, subscribers, publisher
 
@@ -79,7 +82,7 @@ async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> P
             "server": [served["server"]],
             "nodes": served["nodes"],
             "subscribers": [subscribers.pid],
-        }
+        } | {f"n{i}": [pid] for i, pid in enumerate(served["nodes"], start=1)}
         firsts, marks = [], []
         with quotas(served["nodes"], cell.quota):
             for _ in phases:
@@ -90,19 +93,25 @@ async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> P
                 firsts.append(published["first_ns"])
                 marks.append((before, (spent_s(pids), await _taken(served["monitor"]))))
         fast, *slow = msgspec.convert(await subscribers.line(HEAR_S), list[Heard])
-    (spent, taken), (spent_then, taken_then) = marks[0]
+    (_, taken), (_, taken_then) = marks[0]
     events = phases[0][0]
     return Point(
         events_s=events / ((fast.last_ns - firsts[0]) / 1e9) if fast.last_ns else None,
         p50_ms=slow[0].p50_ms if slow else None,
         p99_ms=slow[0].p99_ms if slow else None,
         one_order=all(heard.one_order for heard in (fast, *slow)),
-        cpu_us={kind: (spent_then[kind] - spent[kind]) / events * 1e6 for kind in spent},
+        cpu_us=_cpu_us(marks[0], events),
+        slow_cpu_us=_cpu_us(marks[1], phases[1][0]) if slow else {},
         frames=(taken_then["in_msgs"] - taken["in_msgs"]) / events,
         bytes_in=(taken_then["in_bytes"] - taken["in_bytes"]) / events,
         slow_bytes_in=_alone(marks[1], phases[1][0]) if slow else None,
         faults=[fault for heard in (fast, *slow) for fault in heard.faults],
     )
+
+
+def _cpu_us(marks: tuple[Mark, Mark], events: int) -> dict[str, float]:
+    (spent, _), (then, _) = marks
+    return {kind: (then[kind] - spent[kind]) / events * 1e6 for kind in spent}
 
 
 def _alone(marks: tuple[Mark, Mark], events: int) -> float:

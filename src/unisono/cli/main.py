@@ -15,6 +15,7 @@ from unisono.cli import (
     bench_peers,
     bench_pipeline,
     bench_scaling,
+    bench_sequencers,
     bench_sim,
     demo,
     lab,
@@ -48,6 +49,7 @@ app.add_typer(bench.app, name="bench")
 bench.app.command("journal")(bench_journal.journal)
 bench.app.command("peers")(bench_peers.peers)
 bench.app.command("scaling")(bench_scaling.scaling)
+bench.app.command("sequencers")(bench_sequencers.sequencers)
 bench.app.command("sim")(bench_sim.sim)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -36,6 +36,9 @@ bench-peers: setup      ## unisono beside its peers, those that are installed: a
 
 bench-scaling: setup    ## what grows with topics, subscribers, payloads, nodes: about 5 minutes
 	@$(BIN)/unisono bench scaling
+
+bench-sequencers: setup ## topics, atoms and a JetStream stream side by side: about 8 minutes
+	@$(BIN)/unisono bench sequencers
 
 flame: setup     ## where the time goes: out/flame-publisher.svg, -node.svg, -subscriber.svg
 	@$(BIN)/python -m benchmarks.scaling.flame

@@ -7,17 +7,15 @@ node serves the newest epoch, and nobody misses anything.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from hashlib import sha256
 
 import msgspec
 
 from unisono.engines.inputs import TICK, Change, Controlled, Input, Notified, Received, Suspected
 from unisono.engines.links import Arrived
 from unisono.engines.takeover.views import view_of
-from unisono.history import Record
-from unisono.model.frames import ANY_EPOCH, Replan, Sequenced, Stamped
+from unisono.model.frames import ANY_EPOCH, Replan
+from unisono.sim.moving.ending import Ending
 from unisono.sim.moving.occurrences import (
     Answered,
     Arrival,
@@ -39,7 +37,6 @@ from unisono.sim.moving.past import unreadable
 from unisono.sim.moving.processes import HONEST, Detector, Host, Makers, Process
 from unisono.sim.moving.rest import missed, restless
 from unisono.sim.moving.stage import Stage
-from unisono.sim.moving.views import Viewed
 from unisono.sim.moving.world import (
     STORE,
     Arrive,
@@ -68,28 +65,6 @@ AGAIN_S = 0.4  # how soon an operator asks again
 TRIES = 5  # and how often, for what may be refused
 STEPS_MAX = 200_000
 TELL_STEPS = 4_096  # how often whoever watches is told the time
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """How a simulation ended."""
-
-    records: list[Record]
-    restless: tuple[str, ...]  # what kept the world from coming to rest
-    faults: tuple[str, ...]  # broken invariants and things no engine should have refused
-    acknowledged: dict[str, Sequenced]
-    keys: dict[str, str]  # of the events that were published with one
-    refused: frozenset[str]  # events that were told they will never have a place
-    missed: tuple[str, ...]  # what holders of patterns were not owed, and should have been
-    stored: list[Stamped]  # every event that counts
-    viewed: Viewed  # topics whose order views have kept
-    facts: Counter[str]  # what happened, and how often
-    steps: int
-    lines: list[str]
-
-    @property
-    def digest(self) -> str:
-        """What two runs of one seed must have in common."""
-        return sha256("\n".join(self.lines).encode()).hexdigest()
 
 
 class Simulation(Stage):

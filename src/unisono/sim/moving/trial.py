@@ -6,8 +6,9 @@ from collections import Counter
 
 from unisono.history import Kind, Outcome, Record, judge
 from unisono.sim.moving.draw import draw_moving
+from unisono.sim.moving.ending import Ending
 from unisono.sim.moving.processes import HONEST, Makers
-from unisono.sim.moving.simulation import Ending, Simulation
+from unisono.sim.moving.simulation import Simulation
 from unisono.sim.moving.views import unordered
 from unisono.sim.moving.world import MovingWorld
 from unisono.sim.trial import Trial

@@ -57,6 +57,7 @@ def test_a_filter_says_what_people_read_in_it():
         ("x is not string", [1, None], ["a"]),
         ("x exists", [1, None, "", []], []),
         ("x > 9007199254740992", [2**53 + 1, 10**400], [2**53, 2.0**53]),
+        ("x == '\\ud83d\\ude00'", ["😀"], ["\ud83d"]),
         ("x >= 'it\\'s \\u00e9'", ["it's é", "iu"], ["it's e"]),
     ],
 )

@@ -46,6 +46,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _HINTS = {
     "=": "write == to compare",
@@ -143,7 +144,9 @@ def _string(word: str, text: str, start: int) -> str:
         return _ESCAPED[letter]
 
     value = _ESCAPE.sub(character, word[1:-1])
-    joined = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    joined = _PAIR.sub(
+        lambda pair: chr(0x10000 + ((ord(pair[1]) & 0x3FF) << 10) + (ord(pair[2]) & 0x3FF)), value
+    )
     _check_characters(joined, text, start)
     return joined
 

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth lock clean
+.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -60,6 +60,9 @@ fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under anot
 	@$(BIN)/unisono lab fuzz --seeds 10000
 	@for hash in 1 2; do PYTHONHASHSEED=$$hash $(BIN)/python -c "from unisono.lab.fuzz import digests; \
 	  print(*digests(range(100)))" | sha256sum; done | uniq | wc -l | grep -qx 1 && echo "100 seeds leave equal traces"
+
+fuzz-filters: setup     ## a million filter texts and events: parser, matching, covering, index; about 10 minutes
+	@$(BIN)/python scripts/fuzz_filters.py
 
 audit-campaign: setup   ## each violation planted among 10 million deliveries, and none: 7 audits, about 10 minutes
 	@$(BIN)/python scripts/audit_campaign.py

@@ -11,6 +11,7 @@ from rich.markup import escape
 from unisono import __version__
 from unisono.cli import (
     bench,
+    bench_filters,
     bench_journal,
     bench_peers,
     bench_pipeline,
@@ -46,6 +47,7 @@ app.command("demo")(demo.demo)
 app.add_typer(lab.app, name="lab")
 bench.app.command("pipeline")(bench_pipeline.pipeline)
 app.add_typer(bench.app, name="bench")
+bench.app.command("filters")(bench_filters.filters)
 bench.app.command("journal")(bench_journal.journal)
 bench.app.command("peers")(bench_peers.peers)
 bench.app.command("scaling")(bench_scaling.scaling)

@@ -120,8 +120,9 @@ class Rows:
         bases = np.arange(0, events * self._width, self._width).repeat(hand.counts)
         fits = _fits(lines[:, 1].astype(np.intp) + bases, lines[:, 2], lines[:, 3], below, above)
         found, bases = lines[:, 0].compress(fits).astype(np.intp), bases.compress(fits)
+        are_plain = found.min(initial=0) >= 0
         for slots, bounds_of in zip(self._slots, self._bounds, strict=True):
-            rows = np.maximum(found, ~found)
+            rows = found if are_plain else np.maximum(found, ~found)
             bounds = bounds_of.take(rows, axis=0)
             fits = _fits(slots.take(rows) + bases, bounds[:, 0], bounds[:, 1], below, above)
             found, bases = found.compress(fits), bases.compress(fits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unisono.cli.lab_reproduce import _Tally
 from unisono.engines.sequencing_atoms import check_graph, seen
 from unisono.lab.experiments import find_experiment
 from unisono.lab.reproduce import atom_claims, catalogue
@@ -13,7 +14,9 @@ from unisono.lab.reproduce.atom_plots import GROUPS
 from unisono.lab.reproduce.atom_worlds import Network, members_of, place, send, zipf_members
 from unisono.lab.reproduce.claims import number
 from unisono.lab.reproduce.experiments import ATOM_PLACINGS
+from unisono.lab.reproduce.families import Sweep
 from unisono.lab.reproduce.rows import Rows
+from unisono.model.errors import ConfigError
 from unisono.sim.topologies.transit_stub import TransitStub, clustered_hosts, transit_stub
 
 HOSTS = 24
@@ -145,3 +148,18 @@ def test_the_paper_and_its_parts_are_chosen_by_name():
     assert catalogue.choose(["003"]).figures == atom_claims.FIGURES
     assert catalogue.choose(["003-load"]).figures == ("003-load",)
     assert [sweep.seeds for sweep in atom_claims.sweeps("full")] == [100] * 4
+
+
+def test_runs_begin_with_the_first_seed_and_go_in_cells_as_told(monkeypatch, tmp_path):
+    asked = []
+
+    def stop(spark, spec, out, **_):
+        asked.append(spec)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr("unisono.pipeline.sweep.run_sweep", stop)
+    grid = {"hosts": (8,), "groups": (2,)}
+    for sweep in (Sweep("nodes", "003-nodes", grid, 20), Sweep("nodes", "003-nodes", grid, 20, 10)):
+        with pytest.raises(ConfigError, match="enough"):
+            _Tally().run(sweep, atom_claims.FAMILY, tmp_path, lambda: None)
+    assert [(len(spec.cells()), spec.cells()[0].seed_from) for spec in asked] == [(20, 0), (2, 0)]

@@ -153,7 +153,9 @@ class _Tally:
             from unisono.pipeline.sweep import run_sweep
             from unisono.pipeline.sweep_spec import Spec
 
-        spec = Spec(sweep.name, sweep.experiment, sweep.grid, sweep.seeds, sweep.seeds_per_cell)
+        spec = Spec(
+            sweep.name, sweep.experiment, sweep.grid, sweep.seeds, seeds_per_cell=sweep.seeds_per_cell
+        )
         with progress(f"figures {', '.join(family.figures)}: {sweep.name}") as tell:
             result = run_sweep(spark, spec, out / sweep.name, retry=True, progress=tell)
         self.cells += result.cells

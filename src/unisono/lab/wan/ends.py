@@ -25,7 +25,7 @@ PAD = bytes(100 - HEAD.size)
 READY = '{"ready": true}'
 WARM_UP = 2**32 - 1  # what does not count: before each phase an event on each topic
 SETTLE_S = 1.0  # until what came of starting everything is over
-PUBLISH_S = 60.0  # for an acknowledgement: lines may be full
+PUBLISH_S = 300.0  # for an acknowledgement: lines may be full
 
 
 class Phase(msgspec.Struct, frozen=True):

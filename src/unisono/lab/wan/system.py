@@ -23,6 +23,7 @@ from unisono.sim.links import ADSL
 
 LOOK_S = 0.02
 START_S = 60.0
+LATE = 4.0  # times what was to take: a full line carries what was published in a phase after its end
 END_S = 30.0  # behind the last publication, for what is still on its way
 STOP_S = 5.0
 OPTIONS = "?durability=memory&connect_timeout=10"
@@ -98,7 +99,7 @@ class _System:
         publisher = {"p1": await self._end_started("publish", "p1")}
         await _until(
             lambda: not publisher["p1"].is_running,
-            lasts_s + START_S,
+            LATE * lasts_s + START_S,
             "the publisher has not ended",
             publisher,
         )

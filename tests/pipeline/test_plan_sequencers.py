@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unisono.engines.plan import components, conflict_graph, elimination_forest
 from unisono.engines.sequencing_atoms.builders import graph_of_plan
+from unisono.engines.sequencing_atoms.placement import contract, seen
 from unisono.pipeline.plan import make_plan
 from unisono.pipeline.plan_document import PlanDocument, load_plan
 from unisono.pipeline.plan_overlaps import count_sets
@@ -76,6 +77,16 @@ def test_the_atoms_are_those_of_the_engines(subscriptions, rates):
     assert [(child, above) for child, above, _ in atoms.edges] == [
         (plan.rank.index(t) + 1, plan.rank.index(up) + 1) for t in plan.rank if (up := plan.parent[t])
     ]
+
+
+@settings(deadline=None, max_examples=40)
+@given(subscription_sets, rate_tables, st.integers(0, 150))
+def test_hosts_see_what_places_of_the_engines_see(subscriptions, rates, seen_max):
+    plan = elimination_forest(conflict_graph(subscriptions, TOPICS, threshold=1))
+    graph = contract(graph_of_plan(plan, {t: frozenset() for t in plan.rank}), rates, seen_max)
+    costs = sequencer_costs(plan, graph.ingress, rates, CORES_ENOUGH)
+    assert {host.name: host.load for host in costs.hosts} == pytest.approx(seen(graph, rates))
+    assert costs.hops_max == max(map(len, graph.routes.values()))
 
 
 @settings(deadline=None, max_examples=30)

@@ -49,6 +49,11 @@ def test_groups_have_zipf_sizes_and_everybody_is_in_the_first():
     assert held == groups_of_zipf_size()
 
 
+def test_no_command_needs_numpy_to_start():
+    code = "import sys, unisono.cli.main; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
 def test_every_system_has_the_same_to_do():
     grid = cells(WORKLOADS, SYSTEMS, NODES)
     for row in grid.values():

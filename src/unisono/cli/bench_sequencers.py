@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -18,7 +17,6 @@ from unisono.cli.bench_scaling import all_hold_all
 from unisono.cli.bench_scaling_runs import Cell, Point, run
 from unisono.cli.loop import run_loop
 from unisono.cli.output import Json, finish, people, print_json, progress
-from unisono.sim.workloads import group_members, zipf_group_sizes
 
 WORKLOADS = ("A4", "A10", "zipf")
 SYSTEMS = ("topics", "atoms", "jetstream")
@@ -32,6 +30,10 @@ Figures = dict[str, Any]
 
 def groups_of_zipf_size() -> tuple[tuple[int, ...], ...]:
     """The groups that each member is in; the first group has everybody, as in paper 003 members are drawn evenly."""
+    import numpy as np  # only here: whoever runs another command need not have it
+
+    from unisono.sim.workloads import group_members, zipf_group_sizes
+
     held = group_members(zipf_group_sizes(GROUPS, MEMBERS, MEMBERS), MEMBERS, np.random.default_rng(SEED))
     return tuple(tuple(np.flatnonzero(row).tolist()) for row in held)
 

@@ -106,6 +106,18 @@ def test_a_submission_that_comes_again_is_answered_and_not_published_again():
     assert first[-1] == again[-1]
 
 
+def test_what_is_refused_of_a_bundle_still_says_what_the_rest_follows():
+    room = Room(brokers("a"))
+    room.wait(3)
+    unseen = (("z", "T", stamp_of(2, 1)),)
+    short = Submission(Publication("s", 0, 1, "T", b"short"), 2, unseen)
+    long = Submission(Publication("s", 0, 2, "T", b"long"), 9)
+    room.do("a", Heard("s", Submit(1, (short, long))))
+    assert room.told["a"] == []
+    room.wait(6)
+    assert room.told["a"] == ["long"]
+
+
 def test_a_clock_that_is_too_far_ahead_is_refused_and_not_followed():
     room = Room(brokers("a"))
     ahead = Sent("z", "T", stamp_of(9, 1), 12, Matrix(), Publication("z", 0, 1, "T", b"one"))

@@ -190,9 +190,10 @@ class Broker:
         if submit.number > answer.number:
             newest = self.round + self.settings.skew
             stamps: list[int] = []
+            context: Past = {}
             for submission in submit.bundle:
                 publication, last, seen = submission.publication, submission.last, submission.context
-                context = {(b, topic): stamp for b, topic, stamp in seen if round_of(stamp) <= newest}
+                merge(context, {(b, x): stamp for b, x, stamp in seen if round_of(stamp) <= newest})
                 effects += self._publish(publication, last, context)
                 stamps.append(0 if last < self.round else self.past[self.name, publication.topic])
             answer = Submitted(submit.number, tuple(stamps))

@@ -146,47 +146,52 @@ def names(outcomes: list) -> list[str]:
 
 def test_an_event_waits_for_its_past_and_goes_with_it():
     hold = HoldBack(SETTINGS, {"T", "U"})
-    assert names(hold.take(B1, 1)) == []
+    assert names(hold.take([B1], 1)) == []
     assert hold.wanted(1) == {A1.stream: A1.stamp}
-    assert names(hold.take(A1, 2)) == ["a1", "b1"]
-    assert names(hold.take(A1, 2)) == [], "a second copy is nothing new"
+    assert names(hold.take([A1], 2)) == ["a1", "b1"]
+    assert names(hold.take([A1], 2)) == [], "a second copy is nothing new"
 
 
 def test_at_the_deadline_it_goes_alone_and_its_cause_is_overtaken():
     hold = HoldBack(SETTINGS, {"T", "U"})
-    hold.take(event("b", 1, 5, after(A1), "U"), 1)
+    hold.take([event("b", 1, 5, after(A1), "U")], 1)
     assert names(hold.pump(4)) == []
     assert names(hold.pump(5)) == ["b1"]
-    assert names(hold.take(A1, 5)) == [f"a1 {OVERTAKEN}"]
+    assert names(hold.take([A1], 5)) == [f"a1 {OVERTAKEN}"]
 
 
 def test_causes_that_are_here_go_before_the_effect_that_must():
     hold = HoldBack(SETTINGS, {"T"})
     m2 = event("b", 1, 9, after(A1))
     m3 = event("c", 1, 5, after(m2))
-    assert names(hold.take(m3, 2)) == names(hold.take(m2, 3)) == []
+    assert names(hold.take([m3], 2)) == names(hold.take([m2], 3)) == []
     assert names(hold.pump(5)) == ["b1", "c1"]
+
+
+def test_what_comes_together_is_not_overtaken_by_each_other():
+    hold = HoldBack(SETTINGS, {"T", "U"})
+    assert names(hold.take([event("b", 1, 5, after(A1), "U"), A1], 5)) == ["a1", "b1"]
 
 
 def test_what_is_dropped_is_dropped_for_a_reason():
     hold = HoldBack(SETTINGS, {"U"})
-    assert names(hold.take(event("a", 1, 3, topic="U"), 4)) == [f"a1 {TOO_LATE}"]
-    assert names(hold.take(event("c", 1, 30, topic="U", round=20), 4)) == [f"c1 {AHEAD}"]
-    assert names(hold.take(event("d", 1, 30, topic="U"), 4)) == [f"d1 {LONG}"]
-    assert names(hold.take(B1, 4)) == ["b1"]
+    assert names(hold.take([event("a", 1, 3, topic="U")], 4)) == [f"a1 {TOO_LATE}"]
+    assert names(hold.take([event("c", 1, 30, topic="U", round=20)], 4)) == [f"c1 {AHEAD}"]
+    assert names(hold.take([event("d", 1, 30, topic="U")], 4)) == [f"d1 {LONG}"]
+    assert names(hold.take([B1], 4)) == ["b1"]
     hold.join(["T"])
-    assert names(hold.take(A1, 4)) == [f"a1 {BEFORE}"]
+    assert names(hold.take([A1], 4)) == [f"a1 {BEFORE}"]
 
 
 def test_who_sleeps_over_the_moment_delivers_nothing_late():
     hold = HoldBack(SETTINGS, {"T"})
-    hold.take(A2, 2)
+    hold.take([A2], 2)
     assert names(hold.pump(10)) == ["a2 stalled"]
 
 
 def test_what_is_left_of_a_topic_is_dropped_when_it_is_not_wanted_any_more():
     hold = HoldBack(SETTINGS, {"T", "U"})
-    hold.take(A2, 2)
-    hold.take(B1, 2)
+    hold.take([A2], 2)
+    hold.take([B1], 2)
     assert names(hold.leave(["T"], 2)) == ["a2 left", "b1"]
     hold.check()

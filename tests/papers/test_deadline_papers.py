@@ -22,8 +22,8 @@ def test_figure_5_del_ok_delivers_the_second_message_of_a_sender_first():
     hold = HoldBack(CausalSettings(round_s=1.0), {"b"})
     first = Event("a", "b", 10, 30, {}, Publication("a", 0, 1, "b"))
     second = Event("a", "b", 20, 30, {("a", "b"): 10}, Publication("a", 0, 2, "b"))
-    assert hold.take(second, 0) == []
-    assert hold.take(first, 0) == [Deliver(first), Deliver(second)]
+    assert hold.take([second], 0) == []
+    assert hold.take([first], 0) == [Deliver(first), Deliver(second)]
 
 
 def test_figure_5_del_viol_co_discards_the_second_message_of_a_tick():

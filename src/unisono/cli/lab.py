@@ -14,7 +14,8 @@ from unisono.lab.bugs import run_bugs
 from unisono.lab.churn import measure as measure_churn
 from unisono.lab.explore import explore as run_explore
 from unisono.lab.explore_atoms import explore_atoms as run_explore_atoms
-from unisono.lab.fuzz import ATOMS, ENGINES, check_engine
+from unisono.lab.explore_deadline import explore_deadlines as run_explore_deadlines
+from unisono.lab.fuzz import ATOMS, DEADLINE, ENGINES, check_engine
 from unisono.lab.fuzz import fuzz as run_fuzz
 from unisono.lab.fuzz import replay as run_replay
 from unisono.lab.shrink import shrink as run_shrink
@@ -39,7 +40,7 @@ def explore(
 ) -> None:
     """Every interleaving of tiny worlds, standing still and moving, and random walks through larger ones."""
     check_engine(engine)
-    sweep = run_explore_atoms if engine == ATOMS else run_explore
+    sweep = {ATOMS: run_explore_atoms, DEADLINE: run_explore_deadlines}.get(engine, run_explore)
     with progress("exploring") as tell:
         result = sweep(quick=quick, progress=lambda what, done, of: tell(done, of))
     if json:

@@ -9,6 +9,7 @@ import msgspec
 
 from unisono.model.errors import ConfigError
 from unisono.sim.explore import Explored, Explorer
+from unisono.sim.explore.deadline import BrokersScenario, NewsScenario, explore_deadline
 from unisono.sim.explore.moving import MovingScenario
 from unisono.sim.explore.moving_ends import explore_moving
 from unisono.sim.explore.packets import LinkScenario, explore_links
@@ -92,6 +93,8 @@ def explore_world(world: World, *, deep: bool = False) -> Explored:
     """Every end of a world of any kind; `deep`: of a large moving one too, instead of walking through it."""
     if isinstance(world, MovingScenario):
         return explore_moving(world, STATES_MANY, cut=True) if deep else _explore_moving(world)
+    if isinstance(world, BrokersScenario | NewsScenario):
+        return explore_deadline(world)
     return explore_links(world) if isinstance(world, LinkScenario) else Explorer().explore(world)
 
 

@@ -35,7 +35,7 @@ from unisono.engines.deadline_causal.frames import (
     Submitted,
 )
 from unisono.engines.deadline_causal.gossip import Neighbours, compact, unpack
-from unisono.engines.deadline_causal.holdback import Deliver, HoldBack, Outcome
+from unisono.engines.deadline_causal.holdback import Deliver, Discard, HoldBack, Outcome
 from unisono.engines.deadline_causal.seats import Seats
 from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.engines.deadline_causal.stamps import HybridClock, Past, forget, merge, round_of
@@ -104,12 +104,12 @@ class Broker:
         event = self.stamp(publication, last, context)
         members = self.neighbours.of(event.topic)
         is_base = bool(members) and self.bases.offer(event.topic, event.stamp, event.past)
-        matrix = self.bases.write(event.topic, event.past, members)
+        matrix = self.bases.write(event.topic, event.stamp, event.past, members)
         sent = Sent(event.broker, event.topic, event.stamp, event.last, matrix, publication)
         self.cache[event.key] = event
         effects: list[Effect] = [Accept(publication.id)]
         effects += [Send(member, Multicast(sent, is_base)) for member in members]
-        return effects + self._settle(self.hold.take(event, self.round))
+        return effects + self._settle(self.hold.take([event], self.round))
 
     def stamp(self, publication: Publication, last: int, context: Past) -> Event:
         """Give an event its stamp and its past, which does not contain it."""
@@ -125,11 +125,12 @@ class Broker:
     # Hearing.
 
     def _hear(self, source: str, frame: Frame) -> list[Effect]:
+        self.neighbours.notice(source, self.round)
         match frame:
             case Multicast(sent, is_base):
                 return self._hear_multicast(source, sent, is_base)
             case Repair(events):
-                return [effect for sent in events for effect in self._take(sent, self._past_of(sent))]
+                return self._take(events)
             case Read(topic, stamp):
                 self.bases.confirm(topic, stamp, source, self.neighbours.of(topic))
             case Digest():
@@ -157,21 +158,24 @@ class Broker:
         if is_base:
             self.bases.keep((sent.broker, sent.topic), sent.stamp, past)
             effects.append(Send(source, Read(sent.topic, sent.stamp)))
-        return effects + self._take(sent, past)
+        return effects + self._take([sent])
 
     def _past_of(self, sent: Sent) -> Past | None:
         past = self.bases.read((sent.broker, sent.topic), sent.stamp, sent.matrix)
         return past if past is not None and max(past.values(), default=0) < sent.stamp else None
 
-    def _take(self, sent: Sent, past: Past | None) -> list[Effect]:
-        if past is None:
-            return []
-        event = Event(sent.broker, sent.topic, sent.stamp, sent.last, past, sent.publication)
-        outcomes = self.hold.take(event, self.round)
-        is_refused = any(not isinstance(o, Deliver) and o.event.key == event.key for o in outcomes)
-        if event.topic in self.topics and not is_refused:
-            self.clock.observe(event.stamp)
-            self.cache.setdefault(event.key, event)
+    def _take(self, sent: Iterable[Sent]) -> list[Effect]:
+        events = [
+            Event(one.broker, one.topic, one.stamp, one.last, past, one.publication)
+            for one in sent
+            if (past := self._past_of(one)) is not None
+        ]
+        outcomes = self.hold.take(events, self.round)
+        refused = {outcome.event.key for outcome in outcomes if isinstance(outcome, Discard)}
+        for event in events:
+            if event.topic in self.topics and event.key not in refused:
+                self.clock.observe(event.stamp)
+                self.cache.setdefault(event.key, event)
         return self._settle(outcomes)
 
     def _hear_digest(self, source: str, digest: Digest) -> list[Effect]:
@@ -216,7 +220,7 @@ class Broker:
         self.cache = {key: event for key, event in self.cache.items() if event.last >= self.round}
         forget(self.past, self.settings.oldest_told(self.round))
         self.neighbours.forget(self.round)
-        self.bases.forget(self.neighbours.names)
+        self.bases.forget(self.round)
         effects += self.seats.turn(self.round)
         self.answered = {who: (a, until) for who, (a, until) in self.answered.items() if until >= self.round}
         return effects + self._gossip() + self._ask()

@@ -13,7 +13,8 @@ from unisono.engines.deadline_causal.frames import Matrix
 from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.engines.deadline_causal.stamps import Past, Stream, forget, round_of
 
-BASES_KEPT = 3  # of each stream, by who reads
+BASES_MAX = 64  # of each stream, kept by who reads: what is late may build on an old one
+USED_TIMES = 4  # a base is used for so many times `base_rounds`, should there be no other
 
 
 def write(past: Past, base: tuple[int, Past] | None = None) -> Matrix:
@@ -49,10 +50,13 @@ class Bases:
         self.offered: dict[str, tuple[int, Past, frozenset[str]]] = {}
         self.kept: dict[Stream, dict[int, Past]] = {}
 
-    def write(self, topic: str, past: Past, readers: Collection[str]) -> Matrix:
-        """A past for these readers."""
+    def write(self, topic: str, stamp: int, past: Past, readers: Collection[str]) -> Matrix:
+        """The past of an event for these readers."""
         agreed = self.agreed.get(topic)
-        return write(past, agreed[:2] if agreed and agreed[2].issuperset(readers) else None)
+        if agreed is None or not agreed[2].issuperset(readers):
+            return write(past)
+        is_old = round_of(stamp) - round_of(agreed[0]) > USED_TIMES * self.settings.base_rounds
+        return write(past, None if is_old else agreed[:2])
 
     def offer(self, topic: str, stamp: int, past: Past) -> bool:
         """Make an event a base, if it is time for a new one; one that not everybody kept ends what was agreed."""
@@ -78,7 +82,7 @@ class Bases:
         """Keep the base of somebody else."""
         kept = self.kept.setdefault(stream, {})
         kept[stamp] = past
-        while len(kept) > BASES_KEPT:
+        while len(kept) > BASES_MAX:
             del kept[min(kept)]
 
     def read(self, stream: Stream, stamp: int, matrix: Matrix) -> Past | None:
@@ -88,9 +92,16 @@ class Bases:
             forget(past, self.settings.oldest_told(round_of(stamp)))
         return past
 
-    def forget(self, brokers: Collection[str]) -> None:
-        """Forget what others offered, except for these brokers."""
-        self.kept = {stream: kept for stream, kept in self.kept.items() if stream[0] in brokers}
+    def forget(self, round: int) -> None:
+        """Forget bases that nothing can build on any more."""
+        settings = self.settings
+        kept_rounds = USED_TIMES * settings.base_rounds + settings.lifetime + 2 * settings.skew
+        for stream, kept in list(self.kept.items()):
+            young = {stamp: past for stamp, past in kept.items() if round - round_of(stamp) <= kept_rounds}
+            if young:
+                self.kept[stream] = young
+            else:
+                del self.kept[stream]
 
     def copy(self) -> Bases:
         """An independent twin."""

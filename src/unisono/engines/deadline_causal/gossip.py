@@ -47,6 +47,11 @@ class Neighbours:
             if who != self.name and who not in self.known:
                 self.known[who] = Neighbour(digest.zone, frozenset(), round)
 
+    def notice(self, source: str, round: int) -> None:
+        """Somebody is still there."""
+        if source in self.known:
+            self.known[source] = self.known[source]._replace(heard=round)
+
     def forget(self, round: int) -> None:
         """Let go of who is silent for long; contacts are tried now and then, in case they come back."""
         self.known = {

@@ -71,16 +71,22 @@ class HoldBack:
             del self.pending[outcome.event.key]
         return left + self.pump(round)
 
-    def take(self, event: Event, round: int) -> list[Outcome]:
-        """An event has come, for the first time or not."""
-        if event.topic not in self.mine or event.key in self.seen or event.stamp < self._horizon(round):
-            return []
-        self.seen.add(event.key)
-        reason = self.refusal(event, round)
-        if reason is not None:
-            return [Discard(event, reason)]
-        self.pending[event.key] = event
-        return self.pump(round)
+    def take(self, events: Iterable[Event], round: int) -> list[Outcome]:
+        """Events have come together, each for the first time or not: none of them is overtaken by another."""
+        outcomes: list[Outcome] = []
+        for event in events:
+            if (
+                event.topic in self.mine
+                and event.key not in self.seen
+                and event.stamp >= self._horizon(round)
+            ):
+                self.seen.add(event.key)
+                reason = self.refusal(event, round)
+                if reason is None:
+                    self.pending[event.key] = event
+                else:
+                    outcomes.append(Discard(event, reason))
+        return outcomes + self.pump(round)
 
     def refusal(self, event: Event, round: int) -> str | None:
         """Why an event that has come is dropped, if it is."""
@@ -97,7 +103,7 @@ class HoldBack:
     def pump(self, round: int) -> list[Outcome]:
         """Everything that can go or must go now, causes first."""
         outcomes: list[Outcome] = [
-            Discard(e, STALLED) for e in self.pending.values() if is_too_late(e, round)
+            Discard(e, STALLED) for e in self.pending.values() if self.is_late(e, round)
         ]
         for outcome in outcomes:
             del self.pending[outcome.event.key]

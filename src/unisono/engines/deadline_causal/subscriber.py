@@ -42,6 +42,8 @@ from unisono.engines.deadline_causal.wire import read_news, write_news
 from unisono.engines.inputs import Change
 from unisono.model.frames import Publication
 
+ASK_BROKER_ROUNDS = 4  # in every so many rounds the broker is asked and nobody else
+
 
 class Subscriber:
     """One subscriber."""
@@ -93,7 +95,7 @@ class Subscriber:
             case News():
                 if source == self.broker:
                     self.peers = frame.peers or self.peers
-                return [e for event in read_news(frame, self.settings.palette) for e in self._take(event)]
+                return self._take(self.read(frame))
             case Have(topics, have):
                 known = set(unpack(have))
                 more = [e for key, e in self.cache.items() if key not in known and e.topic in topics]
@@ -102,12 +104,16 @@ class Subscriber:
                 return self._hear_submitted(source, number, stamps)
         return []
 
-    def _take(self, event: Event) -> list[Effect]:
-        if event.topic not in self.hold.mine or event.key in self.hold.seen:
-            return []
-        effects: list[Effect] = [*self.hold.take(event, self.round)]
-        if event.last >= self.round:
-            self.cache[event.key] = self.fresh[event.key] = event
+    def read(self, news: News) -> Iterable[Event]:
+        """The events of a frame."""
+        return read_news(news, self.settings.palette)
+
+    def _take(self, events: Iterable[Event]) -> list[Effect]:
+        new = [e for e in events if e.topic in self.hold.mine and e.key not in self.hold.seen]
+        effects: list[Effect] = [*self.hold.take(new, self.round)]
+        fresh = {event.key: event for event in new if event.last >= self.round}
+        self.cache |= fresh
+        self.fresh |= fresh
         return effects
 
     # Publishing.
@@ -158,9 +164,13 @@ class Subscriber:
         effects += self._hand_on()
         if self.round - self.attached >= self.settings.absent // 4:
             effects.append(self._attach())
+        return effects + self._ask() + self._retry()
+
+    def _ask(self) -> list[Effect]:
+        """Ask somebody what there is: anybody, but our broker often enough."""
         have = Have(tuple(sorted(self.hold.mine)), compact(self.cache))
-        effects += [Send(who, have) for who in choose(self.name, self.round, (self.broker, *self.peers), 1)]
-        return effects + self._retry()
+        others = () if self.round % ASK_BROKER_ROUNDS == 0 else self.peers
+        return [Send(who, have) for who in choose(self.name, self.round, (self.broker, *others), 1)]
 
     def _hand_on(self) -> list[Effect]:
         events = [event for event in self.fresh.values() if event.last >= self.round]

@@ -35,7 +35,7 @@ def draw_deadline(seed: int) -> DeadlineWorld:
         reserve=random.choice((0, 1, 2)),
         fanout=random.choice((1, 2, 3)),
         pushes=random.choice((1, 2)),
-        absent=random.choice((8, 40)),
+        absent=random.choice((16, 40)),
         base_rounds=random.choice((2, 6)),
     )
     topics = tuple(f"T{i + 1}" for i in range(random.randint(1, 4)))

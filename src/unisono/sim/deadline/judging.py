@@ -77,10 +77,11 @@ def _wrong_with(story: Story, diary: Diary, place: int, line: Line) -> str:
 
 
 def _is_forced(story: Story, diary: Diary, place: int, id: str) -> bool:
-    """Whether an effect went before it, because that or one of its own effects had to go by then."""
-    earlier = diary.lines[:place]
+    """Whether an effect went before it had come, because that or one of its own effects had to go by then."""
     here: list[str] = []  # what has arrived so far
-    for line in earlier:
+    for line in diary.lines[:place]:
+        if line.kind == "arrived" and line.id == id:
+            return False  # it was here, and could have gone first
         if line.kind == "arrived":
             here.append(line.id)
         elif line.kind == "delivered" and id in story.events[line.id].causes:

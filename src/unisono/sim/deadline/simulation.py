@@ -273,16 +273,18 @@ class DeadlineSimulation:
     def _watch_arrival(self, process: Process, arrival: Arrival) -> None:
         """An event has come, as far as anybody outside can tell; that it is not wanted is no arrival."""
         engine, frame = process.engine, arrival.frame
+        round = max(engine.round, engine.settings.round_at(self.kernel.now + process.ahead_s))
         publications: list[Publication] = []
         match frame:
             case Multicast(event) if isinstance(engine, Broker):
-                if engine.bases.read((event.broker, event.topic), event.stamp, event.matrix) is not None:
-                    publications = [event.publication]
+                past = engine.bases.read((event.broker, event.topic), event.stamp, event.matrix)
+                if past is None and event.last >= round:
+                    self.faults.append(f"{arrival.to} cannot read what {arrival.source} sent")
+                publications = [event.publication]
             case Repair(events):
                 publications = [event.publication for event in events]
             case News(_, _, news):
                 publications = [event.publication for event in news]
-        round = max(engine.round, engine.settings.round_at(self.kernel.now + process.ahead_s))
         lines = self.story.diaries[arrival.to].lines
         lines += [
             Line("arrived", str(p.id), self.kernel.now, round)

@@ -7,10 +7,13 @@ from typing import TypeAlias
 
 from unisono.sim.explore import TopicManagerScenario
 from unisono.sim.explore.atoms import AtomScenario
+from unisono.sim.explore.deadline import BrokersScenario, NewsScenario
 from unisono.sim.explore.moving import MovingScenario
 from unisono.sim.explore.packets import LinkScenario
 
-World: TypeAlias = TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario
+World: TypeAlias = (
+    TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario | BrokersScenario | NewsScenario
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from unisono.engines.deadline_causal.broker import Broker
 from unisono.engines.deadline_causal.holdback import OVERTAKEN, TOO_LATE
 from unisono.engines.deadline_causal.settings import CausalSettings
+from unisono.lab.deadline_overhead import weigh
 from unisono.lab.fuzz import fuzz, replay
 from unisono.lab.shrink import shrink
 from unisono.model.errors import ConfigError
@@ -115,3 +116,9 @@ def test_a_broker_that_forgets_what_it_sent_is_caught(monkeypatch):
     whole = Broker.stamp
     monkeypatch.setattr(Broker, "stamp", stamp)
     assert any(not try_deadline(draw_deadline(seed)).is_good for seed in range(10))
+
+
+def test_what_travels_of_the_matrix_is_a_small_part_of_it():
+    overhead = weigh(4, 1, 30, seconds=3.0)
+    assert overhead.sent_bytes < 0.6 * overhead.past_bytes < overhead.matrix_bytes
+    assert overhead.news_bytes_per_broker <= 8

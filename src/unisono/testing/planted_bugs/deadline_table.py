@@ -29,10 +29,10 @@ SAME_SENDER = BrokersScenario(_PAIR, (Caused("e", "a", "T", 4), Caused("f", "a",
 CAUSE_AND_EFFECT = BrokersScenario(
     _THREE, (Caused("e", "a", "T", 5), Caused("f", "b", "T", 3, after="e")), rounds=2
 )
-LATE = CAUSE_AND_EFFECT.but(rounds=4)
+LATE = CAUSE_AND_EFFECT.but(rounds=3)
 # g waits for z, which is lost; h follows g and has to go.
 CHAIN = BrokersScenario(
-    _PAIR, (Caused("z", "a", "T", 6), Caused("g", "a", "T", 6), Caused("h", "a", "T", 3)), rounds=2, losses=1
+    _PAIR, (Caused("z", "a", "T", 6), Caused("g", "a", "T", 6), Caused("h", "a", "T", 2)), rounds=1, losses=1
 )
 WITH_RESERVE = CAUSE_AND_EFFECT.but(
     settings=replace(SETTINGS, reserve=1),

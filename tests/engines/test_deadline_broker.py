@@ -226,6 +226,13 @@ def test_partners_change_from_round_to_round_and_are_mostly_near():
     assert choose("me", 1, [], 2) == []
 
 
+def test_what_is_kept_for_others_is_bounded():
+    room = Room(brokers("ab", settings=msgspec.structs.replace(SETTINGS, cache_max=3)))
+    for n in range(8):
+        room.say("a", "T", str(n))
+    assert [event.publication.body for event in room.engines["b"].cache.values()] == [b"5", b"6", b"7"]
+
+
 def test_a_copy_goes_its_own_way():
     room = Room(brokers("ab"))
     room.say("a", "T", "one")

@@ -19,7 +19,7 @@ from unisono.engines.deadline_causal.effects import (
     Refuse,
     Send,
 )
-from unisono.engines.deadline_causal.events import Event, Key
+from unisono.engines.deadline_causal.events import Event, Key, trim
 from unisono.engines.deadline_causal.frames import (
     Attach,
     Detach,
@@ -107,6 +107,7 @@ class Broker:
         matrix = self.bases.write(event.topic, event.stamp, event.past, members)
         sent = Sent(event.broker, event.topic, event.stamp, event.last, matrix, publication)
         self.cache[event.key] = event
+        trim(self.cache, self.settings.cache_max)
         effects: list[Effect] = [Accept(publication.id)]
         effects += [Send(member, Multicast(sent, is_base)) for member in members]
         return effects + self._settle(self.hold.take([event], self.round))
@@ -176,6 +177,7 @@ class Broker:
             if event.topic in self.topics and event.key not in refused:
                 self.clock.observe(event.stamp)
                 self.cache.setdefault(event.key, event)
+        trim(self.cache, self.settings.cache_max)
         return self._settle(outcomes)
 
     def _hear_digest(self, source: str, digest: Digest) -> list[Effect]:
@@ -264,7 +266,8 @@ class Broker:
     def state(self) -> Hashable:
         """Equal exactly when two would behave alike from now on."""
         past, cache = tuple(sorted(self.past.items())), tuple(sorted(self.cache))
-        return (self.round, self.clock.last, past, cache, self.hold.state(), self.neighbours.state())
+        mine = (self.round, self.clock.last, past, cache, tuple(sorted(self.answered.items())))
+        return (mine, self.hold.state(), self.neighbours.state(), self.bases.state(), self.seats.state())
 
 
 def _whole(event: Event) -> Sent:

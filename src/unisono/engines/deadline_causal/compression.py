@@ -7,7 +7,7 @@ has not said so: until it has, pasts go out whole. Nobody ever has to guess: wha
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 
 from unisono.engines.deadline_causal.frames import Matrix
 from unisono.engines.deadline_causal.settings import CausalSettings
@@ -109,3 +109,13 @@ class Bases:
         twin.agreed, twin.offered = dict(self.agreed), dict(self.offered)
         twin.kept = {stream: dict(kept) for stream, kept in self.kept.items()}
         return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two would behave alike from now on."""
+        own = tuple(
+            tuple(
+                sorted((topic, stamp, tuple(sorted(keepers))) for topic, (stamp, _, keepers) in bases.items())
+            )
+            for bases in (self.agreed, self.offered)
+        )
+        return (own, tuple(sorted((stream, tuple(sorted(kept))) for stream, kept in self.kept.items())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ from unisono.model.frames import Publication
 
 Key: TypeAlias = tuple[str, str, int]
 """By which an event is known: who sent it, on which topic, with which stamp."""
+
+V = TypeVar("V")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -35,3 +37,9 @@ class Event(msgspec.Struct, frozen=True):
     def key(self) -> Key:
         """By which it is known."""
         return (self.broker, self.topic, self.stamp)
+
+
+def trim(kept: dict[Key, V], most: int) -> None:
+    """Keep so many at most; what came first goes first."""
+    while len(kept) > most:
+        del kept[next(iter(kept))]

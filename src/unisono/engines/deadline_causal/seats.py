@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import NamedTuple
 
 from unisono.engines.deadline_causal.choosing import choose
 from unisono.engines.deadline_causal.effects import Effect, Send
-from unisono.engines.deadline_causal.events import Event, Key
+from unisono.engines.deadline_causal.events import Event, Key, trim
 from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.engines.deadline_causal.wire import write_news
 
@@ -47,6 +47,7 @@ class Seats:
         """Hand what was delivered just now to some of those who want it."""
         events = list(delivered)
         self.handed |= {event.key: (event, round) for event in events}
+        trim(self.handed, self.settings.cache_max)
         return self._hand(events, round)
 
     def turn(self, round: int) -> list[Effect]:
@@ -84,3 +85,11 @@ class Seats:
         twin = Seats(self.broker, self.settings)
         twin.seats, twin.handed = dict(self.seats), dict(self.handed)
         return twin
+
+    def state(self) -> Hashable:
+        """Equal exactly when two would behave alike from now on."""
+        handed = tuple((key, at) for key, (_, at) in sorted(self.handed.items(), key=lambda kept: kept[0]))
+        return (
+            tuple(sorted((name, tuple(sorted(s.topics)), s.heard) for name, s in self.seats.items())),
+            handed,
+        )

@@ -22,7 +22,7 @@ from unisono.engines.deadline_causal.effects import (
     Refuse,
     Send,
 )
-from unisono.engines.deadline_causal.events import Event, Key
+from unisono.engines.deadline_causal.events import Event, Key, trim
 from unisono.engines.deadline_causal.frames import (
     Attach,
     Detach,
@@ -113,6 +113,7 @@ class Subscriber:
         effects: list[Effect] = [*self.hold.take(new, self.round)]
         fresh = {event.key: event for event in new if event.last >= self.round}
         self.cache |= fresh
+        trim(self.cache, self.settings.cache_max)
         self.fresh |= fresh
         return effects
 

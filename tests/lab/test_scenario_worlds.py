@@ -1,12 +1,17 @@
-"""Scenarios that nobody has written: drawn from a seed, run, and every promise held."""
+"""Scenarios as others write them, and that nobody has written: drawn from a seed, run, and every promise held."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from unisono.cli import main
 from unisono.lab.scenarios.load import read_scenario
 from unisono.lab.scenarios.reading import Text
 from unisono.lab.scenarios.run import run_scenario
@@ -114,3 +119,104 @@ def test_a_drawn_scenario_holds(seed: int) -> None:
     text = "\n".join(Drawn(seed).lines)
     summary = run_scenario(read_scenario(Text(str(FILE), text), FILE), checks=True).summary
     assert summary.is_good, (text, summary.explanations, summary.problems)
+
+
+NEWCOMERS = {
+    "an auction": """
+seed = 42
+duration = 6.0
+guarantee = "total_causal"
+shape = "chain"
+plan = "forest"
+topics.names = ["lots.art", "lots.wine", "bids.art", "bids.wine", "chat"]
+[[subscribers]]
+name = "bidder"
+count = 12
+topics = ["bids.*", "chat"]
+replies = 0.05
+[[subscribers]]
+name = "clerk"
+[publications]
+publishers = 4
+rate = 25
+popularity = { kind = "power-law", shape = 0.269 }
+arrivals = "regular"
+burst = 5
+[network]
+latency_ms = 12
+spread_ms = 8
+notifications = { latency_ms = 30, loss = 0.05, overtaking = false }
+[[faults]]
+at = 4
+kind = "shuffle"
+""",
+    "meters": """
+duration = 7.5
+nodes.count = 3
+topics.count = 20
+[[subscribers]]
+count = 15
+pick = 4
+popularity = "zipf"
+[[subscribers]]
+name = "late"
+count = 3
+pick = 6
+joins_at = 4
+leaves_at = 7
+on_gap = "skip"
+max_hold = 0.4
+[[publications]]
+trace = "feed.parquet"
+[[publications]]
+name = "extra"
+rate = 5
+topics = ["t1", "t2"]
+start = 2
+stop = 6
+[network]
+topology = "transit-stub"
+clusters = 5
+loss = 0.02
+[[faults]]
+kind = "crash"
+process = "node2"
+at = 3
+[[faults]]
+kind = "pause"
+process = "s3"
+at = 4
+until = 5.5
+[[faults]]
+kind = "partition"
+at = 5
+until = 6
+side = ["node1", "s1", "store"]
+""",
+}
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["unisono", "lab", "run", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("name", NEWCOMERS)
+def test_what_a_newcomer_wrote_runs_and_holds(name, tmp_path, monkeypatch, capsys):
+    """Written by somebody who had read the docs, and nothing else."""
+    at = [1.5 + 0.02 * i for i in range(250)]
+    pq.write_table(
+        pa.table({"at": at, "topic": [f"t{i % 20 + 1}" for i in range(250)]}), tmp_path / "feed.parquet"
+    )
+    (tmp_path / "world.toml").write_text(NEWCOMERS[name])
+    assert call(monkeypatch, str(tmp_path / "world.toml"), "--json") == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert said.err == "" or said.err.startswith("simulating")
+    assert told["published"] > 100
+    assert told["delivered"] > told["published"]
+    assert told["tagged"] == told["dropped"] == told["held"] == 0
+    assert 0 < told["latency_ms"]["p50"] < told["latency_ms"]["p99"]
+    assert told["verdicts"]["total_notification_order"] == told["verdicts"]["nothing_lost"] == "held"

@@ -68,6 +68,15 @@ def test_two_desks_in_processes_of_their_own_agree():
     assert done.stdout == "two desks heard 600 events, in one order\n", done.stderr
 
 
+def test_topics_spread_over_three_nodes_are_heard_in_one_order():
+    command = [sys.executable, str(ROOT / "examples" / "atoms.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    together, without, told = done.stdout.splitlines()
+    assert all(f"n{i} 0" not in together for i in (1, 2, 3)), "every node has a share"
+    assert without.startswith("topics, without n1: n2 "), done.stderr
+    assert told == "two listeners heard 360 events, in one order"
+
+
 def test_a_desk_that_is_killed_books_everything_once():
     command = [sys.executable, str(ROOT / "examples" / "durable_desk.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -159,3 +159,13 @@ def test_an_operator_may_say_otherwise_for_an_epoch():
     one.request(Replan(0, moves=dict.fromkeys("ABC", "N1")), control, 0.0, "N1")
     owner = decided(one, control).owner
     assert {owner[topic] for topic in "ABC"} == {"N1"}
+
+
+def test_trees_that_are_nearly_as_busy_do_not_change_places():
+    topics = ("a1", "a2", "a3", "b1", "b2", "b3")
+    held = [Registration(f"s{x}", 1, tuple(t for t in topics if t[0] == x)) for x in "ab"]
+    plan = next_plan(Intent("forest", topics), held, 1, 0)
+    owners = spread(plan, {}, NODES, dict.fromkeys(topics, 1000))
+    for busier in "ab":
+        events = {topic: 1000 + (20 if topic[0] == busier else 0) for topic in topics}
+        assert spread(plan, owners, NODES, events) == owners

@@ -117,3 +117,33 @@ def test_one_component_is_spread_over_all_nodes_and_everybody_hears_one_order(na
                 assert len(mine) == 240
 
     run(scenario())
+
+
+def test_an_answer_never_comes_before_what_it_answers(nats_url):
+    """Causes and answers on topics of different nodes: one shared subscriber orders them."""
+
+    async def scenario():
+        async with nodes(nats_url, "n1", "n2", "n3", options=ATOMIC), AsyncExitStack() as stack:
+            asks, answers = [await stack.enter_async_context(connect(nats_url, n)) for n in ("asks", "says")]
+            heard = await stack.enter_async_context(answers.subscribe("question", order="total_causal"))
+            listener = await stack.enter_async_context(connect(nats_url, "listens"))
+            both = await stack.enter_async_context(
+                listener.subscribe("answer", "question", order="total_causal")
+            )
+
+            async def answer():
+                for _ in range(30):
+                    event = await heard.get_one(timeout=20)
+                    await answers.publish("answer", event.data)
+
+            answering = asyncio.create_task(answer())
+            for n in range(30):
+                await asks.publish("question", n)
+            await answering
+            told = [(event.topic, event.data) for event in await take(both, 60)]
+            control = (await look(nats_url)).control
+            assert control.owner["question"] != control.owner["answer"]
+            for n in range(30):
+                assert told.index(("question", n)) < told.index(("answer", n))
+
+    run(scenario())

@@ -63,7 +63,10 @@ def _put(
     owners: dict[str, str] = {}
     load = dict.fromkeys(sorted(nodes), 0.0)
     parts = contract(plan, weights, share)
-    for part in sorted(parts, key=lambda p: (-p.load, min(place[topic] for topic in p.topics))):
+    # Roughly the heaviest first: what is a little lighter or heavier than an epoch ago is no reason to move.
+    for part in sorted(
+        parts, key=lambda p: (-round(p.load / share, 1), min(map(place.__getitem__, p.topics)))
+    ):
         after = {node: load[node] + part.load for node in load}
         held = dict.fromkeys(load, 0.0)
         for topic in part.topics:

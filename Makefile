@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help explore-atoms fuzz-atoms replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
+.PHONY: help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -55,6 +55,12 @@ explore-atoms: setup  ## every membership of 4 members and 3 groups, 3 events, e
 
 fuzz-atoms: setup  ## ten thousand seeded worlds whose work is spread
 	@$(BIN)/unisono lab fuzz --engine sequencing_atoms --seeds 10000
+
+explore-deadlines: setup  ## deadline-causal order: every order, loss and delay of two events of three brokers
+	@$(BIN)/unisono lab explore --engine deadline_causal
+
+fuzz-deadlines: setup     ## ten thousand seeded worlds of deadline-causal order
+	@$(BIN)/unisono lab fuzz --engine deadline_causal --seeds 10000
 
 fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under another hash seed
 	@$(BIN)/unisono lab fuzz --seeds 10000

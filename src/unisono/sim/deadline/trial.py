@@ -47,8 +47,12 @@ def _lost(world: DeadlineWorld, ended: Ended) -> Iterator[str]:
         return
     settings = world.settings
     patience_s = (PATIENT_ROUNDS + settings.reserve + 2 * settings.skew) * settings.round_s
+    diaries = ended.story.diaries
+    dropped = {
+        line.id for broker in world.brokers for line in diaries[broker.name].lines if line.kind == "discarded"
+    }
     for spec in world.subscribers:
-        handed = {line.id for line in ended.story.diaries[spec.name].lines if line.kind != "arrived"}
+        handed = dropped | {line.id for line in diaries[spec.name].lines if line.kind != "arrived"}
         for event in ended.story.events.values():
             is_patient = event.last is not None and event.deadline_at - event.published_at > patience_s
             is_settled = event.published_at > SETTLED_ROUNDS * settings.round_s

@@ -215,6 +215,15 @@ def test_who_leaves_a_topic_is_told_nothing_of_it():
     assert room.told["b"] == ["two"]
 
 
+def test_a_new_topic_is_told_to_everybody_whether_they_share_one_or_not():
+    room = Room({name: Broker(name, SETTINGS, [name], {x: () for x in "abc" if x != name}) for name in "abc"})
+    room.wait(4)
+    room.do("c", Change(add=("T",)))
+    room.wait()
+    room.say("a", "T", "one")
+    assert room.told["c"] == ["one"]
+
+
 def test_partners_change_from_round_to_round_and_are_mostly_near():
     zones = {f"n{i}": "east" for i in range(5)} | {f"f{i}": "west" for i in range(5)}
     chosen = [choose_near("me", "east", round, zones, 2) for round in range(300)]

@@ -43,6 +43,7 @@ from unisono.engines.inputs import Change
 from unisono.model.frames import Publication
 
 REPAIRS_MAX = 64  # events in one answer
+ANNOUNCES = 2
 
 
 class Broker:
@@ -67,6 +68,7 @@ class Broker:
         self.bases = Bases(settings)
         self.cache: dict[Key, Event] = {}  # what may still be of use to somebody
         self.seats = Seats(name, settings)
+        self.announces = ANNOUNCES  # rounds in which everybody is told which topics we have
         self.answered: dict[
             str, tuple[Submitted, int]
         ] = {}  # to what subscribers submitted last, and until when
@@ -88,13 +90,19 @@ class Broker:
             case Heard(source, frame):
                 effects += self._hear(source, frame)
             case Change(add, remove):
-                self.hold.join(add)
+                self._join(add)
+                self.announces = ANNOUNCES
                 effects += self._settle(self.hold.leave(remove, self.round))
         return effects
 
     def next_timer(self) -> float | None:
         """When the next round begins."""
         return (self.round + 1) * self.settings.round_s
+
+    def _join(self, topics: Iterable[str]) -> None:
+        if not self.topics.issuperset(topics):
+            self.hold.join(topics)
+            self.announces = ANNOUNCES
 
     # Sending.
 
@@ -140,7 +148,7 @@ class Broker:
                 found = [self.cache[key] for key in keys[:REPAIRS_MAX] if key in self.cache]
                 return [Send(source, Repair(tuple(map(_whole, found))))] if found else []
             case Attach(topics):
-                self.hold.join(topics)
+                self._join(topics)
                 self.seats.attach(source, topics, self.round)
             case Detach():
                 self.seats.detach(source)
@@ -234,7 +242,11 @@ class Broker:
             tuple(sorted(self.neighbours.names)),
             compact(self.cache),
         )
-        return [Send(partner, digest) for partner in self.neighbours.partners(self.topics, self.round)]
+        partners = self.neighbours.partners(self.topics, self.round)
+        if self.announces:
+            self.announces -= 1
+            partners = sorted({*partners, *self.neighbours.names})
+        return [Send(partner, digest) for partner in partners]
 
     def _ask(self) -> list[Effect]:
         """Ask for what is waited for: who sent it, and in other rounds somebody else who has the topic."""
@@ -266,7 +278,14 @@ class Broker:
     def state(self) -> Hashable:
         """Equal exactly when two would behave alike from now on."""
         past, cache = tuple(sorted(self.past.items())), tuple(sorted(self.cache))
-        mine = (self.round, self.clock.last, past, cache, tuple(sorted(self.answered.items())))
+        mine = (
+            self.round,
+            self.announces,
+            self.clock.last,
+            past,
+            cache,
+            tuple(sorted(self.answered.items())),
+        )
         return (mine, self.hold.state(), self.neighbours.state(), self.bases.state(), self.seats.state())
 
 

@@ -10,6 +10,8 @@ from unisono.engines.deadline_causal.events import Key
 from unisono.engines.deadline_causal.frames import Digest
 from unisono.engines.deadline_causal.settings import CausalSettings
 
+REST_EVERY = 4  # in every so many rounds somebody else is told, too
+
 
 class Neighbour(NamedTuple):
     """What is known of another broker."""
@@ -61,16 +63,17 @@ class Neighbours:
         }
 
     def partners(self, topics: Collection[str], round: int) -> list[str]:
-        """Whom to gossip with: those of our zone before others, among those who share a topic or are strangers."""
+        """Whom to gossip with: those of our zone before others, among those who share a topic or are strangers.
+
+        Now and then one of the rest, who may need us one day, and a contact that was lost.
+        """
         mine = set(topics)
-        zones = {
-            who: neighbour.zone
-            for who, neighbour in self.known.items()
-            if neighbour.topics & mine or not neighbour.topics
-        }
-        lost = [who for who in self.contacts if who not in self.known]
+        zones = {who: n.zone for who, n in self.known.items() if n.topics & mine or not n.topics}
         partners = choose_near(self.name, self.zone, round, zones, self.settings.fanout)
-        return partners + (choose(self.name, round, lost, 1) if round % self.settings.absent == 0 else [])
+        if round % REST_EVERY == 0:
+            partners += choose(self.name, round, [who for who in self.known if who not in zones], 1)
+            partners += choose(self.name, round, [who for who in self.contacts if who not in self.known], 1)
+        return partners
 
     def who_may_have(self, broker: str, topic: str, round: int) -> str | None:
         """Whom to ask for an event: who sent it, and every other round somebody else who has the topic."""

@@ -48,7 +48,7 @@ def explore_deadlines(*, quick: bool = False, progress: Progress | None = None) 
         for row, scenario in (
             ("any order, any delay", world),
             ("one lost", world.but(losses=1)),
-            ("one twice", world.but(doubles=1)),
+            ("one twice", world.but(doubles=1, rounds=1)),
             ("a clock ahead", world.but(ahead=("b",), settings=skewed)),
         ):
             sweep.add(row, f"{row}; {about}", explore_deadline(scenario))

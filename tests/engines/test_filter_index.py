@@ -127,3 +127,19 @@ def test_a_filter_is_replaced_under_its_key():
     assert index.match({"a": 1}) == []
     assert index.match({"a": 2, "b": 2}) == ["me"]
     index.remove("nobody")
+
+
+def test_ranges_of_strings_that_do_not_fill_their_cells():
+    """Cells are cut when ranges double; who comes later begins and ends within them."""
+    chances = Random(6)
+    words = [f"{chances.randrange(9_900):04}" for _ in range(2000)]
+    filters = {
+        key: parse(
+            f'a starts with "{word[:3]}"' if key % 2 else f'a >= "{word}" and a < "{int(word) + 15:04}"'
+        )
+        for key, word in enumerate(words)
+    }
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    agrees(index, filters, [{"a": f"{chances.randrange(100_000):05}"} for _ in range(60)])

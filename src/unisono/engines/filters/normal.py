@@ -108,11 +108,9 @@ class Normalizer:
 
 def is_within(inner: Conjunction, outer: Conjunction) -> bool:
     """Whether all that matches one matches the other; sound, not complete."""
-    for name, wanted in outer.items():
-        found = inner.get(name)
-        if found is None or not found.is_within(wanted):
-            return False
-    return True
+    return outer.keys() <= inner.keys() and all(
+        inner[name].is_within(wanted) for name, wanted in outer.items()
+    )
 
 
 def _together(left: Conjunction, right: Conjunction) -> tuple[Conjunction | None, str]:

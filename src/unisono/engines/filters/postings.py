@@ -20,6 +20,11 @@ WIDE_MIN = 16  # a range that touches more cells is kept apart
 ROWS_PER_CELL = 4  # so many ranges make it worth to have one more cell
 ROWS_MIN = 64  # with fewer ranges one cell will do
 
+# Of events, about: before there are cells to tell.
+HALF_SHARE = 0.5
+RANGE_SHARE = 0.25
+PREFIX_SHARE = 0.06
+
 # Where being found in a cell does not say that the value is in the range: nowhere (bounds of the row say it),
 # in cells that the range does not fill, or everywhere.
 Unsettled: TypeAlias = Literal["nowhere", "edges", "everywhere"]
@@ -81,7 +86,7 @@ class Ranges:
         """About how much of the axis a set spans, as far as its cells can tell."""
         low, high = _span(cuts)
         if not self.bounds:
-            return 0.5 if high is None else 0.25
+            return HALF_SHARE if high is None else PREFIX_SHARE if isinstance(high[0], str) else RANGE_SHARE
         first, last = self._touched(low, high)
         return (last - first + 1) / len(self.cells)
 

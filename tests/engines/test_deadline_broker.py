@@ -206,6 +206,14 @@ def test_who_is_silent_for_long_is_sent_nothing_any_more():
     assert {to for _, to, _ in room.frames(Multicast)} == {"b"}
 
 
+def test_the_dead_are_forgotten_by_everybody():
+    room = Room(brokers("abcd", settings=msgspec.structs.replace(SETTINGS, absent=6)))
+    room.wait(4)
+    del room.engines["d"]
+    room.wait(20)
+    assert all("d" not in room.engines[name].neighbours.known for name in "abc")
+
+
 def test_who_leaves_a_topic_is_told_nothing_of_it():
     room = Room(brokers("ab", "T U"))
     room.do("b", Change(remove=("T",)))

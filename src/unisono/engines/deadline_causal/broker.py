@@ -239,7 +239,7 @@ class Broker:
         digest = Digest(
             self.neighbours.zone,
             tuple(sorted(self.topics)),
-            tuple(sorted(self.neighbours.names)),
+            self.neighbours.heard,
             compact(self.cache),
         )
         partners = self.neighbours.partners(self.topics, self.round)

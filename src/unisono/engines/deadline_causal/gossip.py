@@ -38,6 +38,11 @@ class Neighbours:
         """All others that are there."""
         return set(self.known)
 
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """Those that spoke for themselves: who is only heard of is not told on, or the dead would be told of for ever."""
+        return tuple(sorted(who for who, neighbour in self.known.items() if neighbour.topics))
+
     def of(self, topic: str) -> list[str]:
         """The others that have a topic."""
         return [who for who, neighbour in self.known.items() if topic in neighbour.topics]

@@ -1,0 +1,187 @@
+"""The subscription table: who wants what, clients here and neighbours on the tree alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from unisono.engines.epidemic.links import Link
+from unisono.engines.epidemic.messages import Session
+from unisono.engines.epidemic.patterns import Attributes, Index, Key, Pattern
+from unisono.engines.epidemic.settings import DispatcherSettings
+
+
+class Table:
+    """Pairs of (client or neighbour, pattern), and what each neighbour is to be told of them."""
+
+    def __init__(self, settings: DispatcherSettings, index: Index) -> None:
+        self.settings = settings
+        self.index = index
+        self.links: dict[str, Link] = {}
+        self.local: dict[Key, dict[str, float]] = {}  # pattern -> client -> since when
+        self.patterns: dict[Key, Pattern] = {}  # all of them
+        self._holders: dict[Key, int] = {}
+        self._covers: dict[tuple[Key, Key], bool] = {}
+
+    def subscribe(self, client: str, pattern: Pattern, now: float) -> bool:
+        """A client wants this; False if there is no room for another pattern."""
+        if pattern.hash not in self.local:
+            if len(self.local) >= self.settings.patterns_max:
+                return False
+            self.local[pattern.hash] = {}
+            self._hold(pattern)
+        self.local[pattern.hash].setdefault(client, now)
+        return True
+
+    def unsubscribe(self, client: str, pattern: Pattern) -> bool:
+        """A client no longer wants this; say whether nobody here does any more."""
+        clients = self.local.get(pattern.hash)
+        if clients is None or clients.pop(client, None) is None or clients:
+            return False
+        del self.local[pattern.hash]
+        self._release(pattern.hash)
+        return True
+
+    def add_link(self, neighbour: str, session: Session, trail: int) -> Link:
+        """A neighbour more, of whom nothing is known yet."""
+        link = self.links[neighbour] = Link(session, trail, self.settings)
+        return link
+
+    def remove_link(self, neighbour: str) -> None:
+        """A neighbour less, and all that it led to."""
+        link = self.links.pop(neighbour)
+        for key in link.wanted:
+            self._release(key)
+
+    def clear(self, link: Link) -> None:
+        """A neighbour begins anew."""
+        for key in link.wanted:
+            self._release(key)
+        link.wanted.clear()
+        link.since.clear()
+
+    def change(self, link: Link, pattern: Pattern, is_wanted: bool, since: float) -> bool:
+        """A neighbour wants this, since then, or no longer; False if there is no room for another pattern."""
+        if is_wanted and pattern.hash not in link.wanted:
+            if len(link.wanted) >= self.settings.patterns_max:
+                return False
+            link.wanted[pattern.hash] = pattern
+            link.since[pattern.hash] = since
+            self._hold(pattern)
+        elif not is_wanted and link.wanted.pop(pattern.hash, None) is not None:
+            del link.since[pattern.hash]
+            self._release(pattern.hash)
+        return True
+
+    def matching(self, attributes: Attributes) -> set[Key]:
+        """The patterns of the table that an event matches."""
+        return self.index.matching(attributes)
+
+    def since(self, key: Key) -> float:
+        """When the first of the clients here subscribed to a pattern."""
+        return min(self.local[key].values())
+
+    def wanted_since(self, neighbour: str) -> dict[Key, float]:
+        """Since when the rest of the table wants its patterns of a neighbour."""
+        found = {key: min(clients.values()) for key, clients in self.local.items()}
+        for name, link in self.links.items():
+            if name != neighbour:
+                for key, since in link.since.items():
+                    found[key] = min(since, found.get(key, since))
+        return found
+
+    def clients(self, keys: Iterable[Key], published_at: float) -> tuple[str, ...]:
+        """The clients with one of these patterns who had subscribed before an event was published."""
+        return tuple(
+            sorted(
+                {
+                    client
+                    for key in keys
+                    for client, since in self.local.get(key, {}).items()
+                    if since <= published_at
+                }
+            )
+        )
+
+    def leading_to(self, key: Key, besides: str | None) -> list[str]:
+        """The neighbours that lead to subscribers of a pattern, or of one that it covers, in a fixed order."""
+        pattern = self.patterns.get(key)
+        return sorted(
+            name
+            for name, link in self.links.items()
+            if name != besides
+            and (
+                key in link.wanted
+                or (
+                    self.settings.covering
+                    and pattern is not None
+                    and any(self._is_covered(other, pattern) for other in link.wanted.values())
+                )
+            )
+        )
+
+    def concerned(self, key: Key) -> bool:
+        """Whether somebody here subscribes to a pattern, or to one that it covers."""
+        if key in self.local:
+            return True
+        pattern = self.patterns.get(key)
+        if pattern is None or not self.settings.covering:
+            return False
+        return any(self._is_covered(self.patterns[mine], pattern) for mine in self.local)
+
+    def wanted_of(self, neighbour: str) -> dict[Key, Pattern]:
+        """What the rest of the table wants of a neighbour: all patterns, or those that no other one covers."""
+        keys = dict.fromkeys(self.local)
+        for name, link in self.links.items():
+            if name != neighbour:
+                keys |= dict.fromkeys(link.wanted)
+        patterns = {key: self.patterns[key] for key in keys}
+        if not self.settings.covering:
+            return patterns
+        return {
+            key: pattern for key, pattern in patterns.items() if not self._is_redundant(pattern, patterns)
+        }
+
+    def _is_redundant(self, pattern: Pattern, patterns: dict[Key, Pattern]) -> bool:
+        for other in patterns.values():
+            is_wider = other.hash != pattern.hash and self._is_covered(pattern, other)
+            if is_wider and (other.hash < pattern.hash or not self._is_covered(other, pattern)):
+                return True  # of two that say the same, one is told
+        return False
+
+    def _is_covered(self, pattern: Pattern, by: Pattern) -> bool:
+        pair = (pattern.hash, by.hash)
+        if pair not in self._covers:
+            self._covers[pair] = by.covers(pattern)
+        return self._covers[pair]
+
+    def _hold(self, pattern: Pattern) -> None:
+        key = pattern.hash
+        self._holders[key] = self._holders.get(key, 0) + 1
+        if self._holders[key] == 1:
+            self.patterns[key] = pattern
+            self.index.add(pattern)
+
+    def _release(self, key: Key) -> None:
+        self._holders[key] -= 1
+        if not self._holders[key]:
+            del self._holders[key]
+            self.index.discard(self.patterns.pop(key))
+            for pair in [pair for pair in self._covers if key in pair]:
+                del self._covers[pair]
+
+    def pairs(self) -> Iterator[tuple[str, Key]]:
+        """The table, as the paper has it."""
+        for key, clients in self.local.items():
+            yield from ((client, key) for client in clients)
+        for name, link in self.links.items():
+            yield from ((name, key) for key in link.wanted)
+
+    def check(self) -> None:
+        """Assert that a pattern is known exactly while somebody wants it."""
+        holders: dict[Key, int] = {}
+        for key in [*self.local, *(key for link in self.links.values() for key in link.wanted)]:
+            holders[key] = holders.get(key, 0) + 1
+        assert holders == self._holders
+        assert self.patterns.keys() == holders.keys()
+        assert all(len(link.wanted) <= self.settings.patterns_max for link in self.links.values())
+        assert len(self.local) <= self.settings.patterns_max

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from unisono.cli import lab_faults, lab_reproduce, lab_run
+from unisono.cli import lab_epidemic, lab_faults, lab_reproduce, lab_run
 from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.lab.bugs import run_bugs
 from unisono.lab.churn import measure as measure_churn
@@ -23,6 +23,7 @@ from unisono.lab.shrink import shrink as run_shrink
 app = typer.Typer(no_args_is_help=True, help="Put the protocols to the test.")
 app.command("faults")(lab_faults.faults)
 app.command("soak")(lab_faults.soak)
+app.command("epidemic")(lab_epidemic.epidemic)
 app.command("reproduce")(lab_reproduce.reproduce)
 app.command("run")(lab_run.run)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from unisono.model.errors import ConfigError
 from unisono.sim.deadline.trial import replay_deadline, try_deadline_seed
+from unisono.sim.epidemic.trial import replay_epidemic, try_epidemic_seed
 from unisono.sim.moving.draw import draw_moving
 from unisono.sim.moving.draw_atoms import draw_atoms
 from unisono.sim.moving.oracle import WATCHED
@@ -21,7 +22,12 @@ from unisono.sim.simulation import Simulation
 from unisono.sim.trial import Trial, try_seed
 from unisono.sim.world import draw_world
 
-TOPICS, ATOMS, DEADLINE = ENGINES = ("topic_managers", "sequencing_atoms", "deadline_causal")
+TOPICS, ATOMS, DEADLINE, EPIDEMIC = ENGINES = (
+    "topic_managers",
+    "sequencing_atoms",
+    "deadline_causal",
+    "epidemic",
+)
 MOVING = 0.7  # the share of worlds that move
 REPEATED = 64  # every so many seeds one is run twice, to see that it goes the same way
 PORTION = 16  # seeds a process is given at a time
@@ -104,6 +110,8 @@ def try_any(seed: int, engine: str = TOPICS, *, traces: bool = False) -> Trial:
         return try_moving(draw_atoms(seed), WATCHED, traces=traces)
     if engine == DEADLINE:
         return try_deadline_seed(seed, traces=traces)
+    if engine == EPIDEMIC:
+        return try_epidemic_seed(seed, traces=traces)
     return try_moving_seed(seed, traces=traces) if is_moving(seed) else try_seed(seed, traces=traces)
 
 
@@ -114,6 +122,8 @@ def replay(seed: int, engine: str = TOPICS) -> list[str]:
         return MovingSimulation(draw_atoms(seed), WATCHED, traces=True).run().lines
     if engine == DEADLINE:
         return replay_deadline(seed)
+    if engine == EPIDEMIC:
+        return replay_epidemic(seed)
     if is_moving(seed):
         return MovingSimulation(draw_moving(seed), traces=True).run().lines
     return Simulation(draw_world(seed), traces=True).run().lines

@@ -1,0 +1,142 @@
+"""From a seed to a world of dispatchers: a few of them, a tree, what they want and publish, and what befalls them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from unisono.engines.epidemic.patterns import Value
+from unisono.engines.epidemic.settings import Algorithm, CachePolicy, DispatcherSettings, TreeSettings
+from unisono.sim.epidemic.world import Act, Crashes, EpidemicWorld, Publishes, Rewires, Subscribes
+from unisono.sim.network import Conditions
+from unisono.sim.topologies.dispatchers import dispatcher_tree
+
+POLICIES: tuple[CachePolicy, ...] = (
+    "interest_first",
+    "interest_first",
+    "source_or_subscriber",
+    "fifo",
+    "random",
+)
+ALGORITHMS: tuple[Algorithm, ...] = (
+    "combined",
+    "combined",
+    "combined",
+    "combined",
+    "combined",
+    "combined",
+    "push",
+    "push",
+    "subscriber_pull",
+    "publisher_pull",
+    "none",
+)
+CALM_S = 1.5  # before anything is published or breaks: routes are laid
+
+
+def draw_epidemic(seed: int) -> EpidemicWorld:
+    """The world of a seed."""
+    random = Random(f"{seed} epidemic")
+    count = random.randint(3, 9)
+    names = tuple(f"d{i}" for i in range(count))
+    keeps_tree = random.random() < 0.3
+    tree = dispatcher_tree(count, 4, seed)
+    end = CALM_S + random.uniform(1.0, 4.0)
+    patterns = _patterns(random)
+    script: list[Act] = [*_subscriptions(names, patterns, end, random)]
+    script += _publications(names, end, random)
+    script += _harm(names, end, keeps_tree, random)
+    return EpidemicWorld(
+        seed,
+        names,
+        tuple((names[a], names[b]) for a, b in tree.links.tolist()),
+        tuple(sorted(script, key=lambda act: act.at)),
+        end + random.uniform(0.0, 1.0),
+        _settings(random),
+        _conditions(random),
+        TreeSettings() if keeps_tree else None,
+    )
+
+
+def _patterns(random: Random) -> list[str]:
+    """Ranges, some of them within others, and two of another kind."""
+    found = [f"x < {random.randint(3, 10)}", f'kind == "{random.choice("ab")}"']
+    for _ in range(random.randint(1, 4)):
+        low = random.randint(0, 6)
+        found.append(f"x between {low} and {low + random.randint(0, 4)}")
+    return list(dict.fromkeys(found))
+
+
+def _subscriptions(names: tuple[str, ...], patterns: list[str], end: float, random: Random) -> list[Act]:
+    script: list[Act] = []
+    for name in names:
+        chosen = random.sample(patterns, random.randint(0, min(2, len(patterns))))
+        script += [Subscribes(0.0, name, random.choice("uv"), pattern) for pattern in chosen]
+    for _ in range(random.choice((0, 0, 2, 6))):
+        at = random.uniform(CALM_S, end)
+        name, client, pattern = random.choice(names), random.choice("uv"), random.choice(patterns)
+        script.append(Subscribes(at, name, client, pattern))
+        if random.random() < 0.6:
+            script.append(Subscribes(at + random.uniform(0.0, 1.0), name, client, pattern, False))
+    return script
+
+
+def _publications(names: tuple[str, ...], end: float, random: Random) -> list[Act]:
+    script: list[Act] = []
+    publishers = random.sample(names, random.randint(1, min(4, len(names))))
+    for _ in range(random.randint(5, 60)):
+        attributes: dict[str, Value] = {"x": random.randint(0, 9)}
+        if random.random() < 0.3:
+            attributes["kind"] = random.choice("abc")
+        payload = bytes([random.randrange(256)])
+        script.append(Publishes(random.uniform(CALM_S, end), random.choice(publishers), attributes, payload))
+    return script
+
+
+def _harm(names: tuple[str, ...], end: float, keeps_tree: bool, random: Random) -> list[Act]:
+    script: list[Act] = []
+    for _ in range(random.choice((0, 0, 1, 2))):
+        at = random.uniform(CALM_S, end)
+        script.append(Crashes(at, random.choice(names), at + random.uniform(0.4, 2.0)))
+    if not keeps_tree:
+        script += [Rewires(random.uniform(CALM_S, end)) for _ in range(random.choice((0, 0, 1, 4)))]
+    return script
+
+
+def _settings(random: Random) -> DispatcherSettings:
+    more: dict[str, Any] = {}
+    if random.random() < 0.3:
+        more["cache_events_max"] = random.randint(3, 40)
+    if random.random() < 0.3:
+        more |= {
+            "lost_max": random.randint(2, 20),
+            "streams_max": random.randint(2, 20),
+            "routes_max": random.randint(1, 4),
+            "trail_steps_max": random.randint(1, 8),
+            "told_max": random.randint(1, 8),
+            "digest_ids_max": random.randint(1, 8),
+            "changes_max": random.randint(1, 3),
+            "unconfirmed_max": random.randint(1, 6),
+            "lost_rounds_max": random.randint(2, 20),
+        }
+    return DispatcherSettings(
+        algorithm=random.choice(ALGORITHMS),
+        adaptive=random.random() < 0.25,
+        slow_down_max=4,
+        immediate=random.random() < 0.25,
+        covering=random.random() < 0.6,
+        trails=random.random() < 0.8,
+        push_every=random.choice((2, 4, 8)),
+        watermarks_max=random.choice((0, 4, 16)),
+        cache_policy=random.choice(POLICIES),
+        **more,
+    )
+
+
+def _conditions(random: Random) -> Conditions:
+    return Conditions(
+        latency_s=random.choice((0.001, 0.005, 0.02)),
+        spread_s=random.choice((0.0, 0.005, 0.05)),
+        loss=random.choice((0.0, 0.05, 0.1, 0.3, 0.6)),
+        duplication=random.choice((0.0, 0.0, 0.1)),
+    )

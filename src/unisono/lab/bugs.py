@@ -8,6 +8,7 @@ from time import perf_counter
 import msgspec
 
 from unisono.model.errors import ConfigError
+from unisono.sim.epidemic.scenario import EpidemicScenario, explore_epidemic
 from unisono.sim.explore import Explored, Explorer
 from unisono.sim.explore.deadline import BrokersScenario, NewsScenario, explore_deadline
 from unisono.sim.explore.moving import MovingScenario
@@ -91,6 +92,8 @@ def run_bug(bug: PlantedBug, sound_worlds: dict[int, Explored] | None = None) ->
 
 def explore_world(world: World, *, deep: bool = False) -> Explored:
     """Every end of a world of any kind; `deep`: of a large moving one too, instead of walking through it."""
+    if isinstance(world, EpidemicScenario):
+        return explore_epidemic(world)
     if isinstance(world, MovingScenario):
         return explore_moving(world, STATES_MANY, cut=True) if deep else _explore_moving(world)
     if isinstance(world, BrokersScenario | NewsScenario):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from unisono.sim.epidemic.scenario import EpidemicScenario
 from unisono.sim.explore import TopicManagerScenario
 from unisono.sim.explore.atoms import AtomScenario
 from unisono.sim.explore.deadline import BrokersScenario, NewsScenario
@@ -14,6 +15,7 @@ from unisono.sim.explore.packets import LinkScenario
 World: TypeAlias = (
     TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario | BrokersScenario | NewsScenario
 )
+World: TypeAlias = TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario | EpidemicScenario
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from unisono.testing.planted_bugs.atom_table import ATOM_BUGS
 from unisono.testing.planted_bugs.bug import PlantedBug
 from unisono.testing.planted_bugs.bundle_table import BUNDLE_BUGS
 from unisono.testing.planted_bugs.deadline_table import DEADLINE_BUGS
+from unisono.testing.planted_bugs.epidemic_table import EPIDEMIC_BUGS
 from unisono.testing.planted_bugs.moving_table import MOVING_BUGS
 from unisono.testing.planted_bugs.open_table import OPEN_BUGS
 from unisono.testing.planted_bugs.replay_table import REPLAY_BUGS
@@ -205,4 +206,5 @@ BUGS: tuple[PlantedBug, ...] = (
     *REPLAY_BUGS,
     *TOGETHER_BUGS,
     *DEADLINE_BUGS,
+    *EPIDEMIC_BUGS,
 )  # fmt: skip

@@ -15,6 +15,8 @@ beneath are what happened. Replaying runs the commands again and compares. The c
     si is told T1                                                   the newest heartbeat of T1
     time 0.5                                                        and every timer up to then, in order
 
+Those of dispatchers are in `unisono.testing.dispatcher_transcripts`.
+
 `python -m unisono.testing.transcripts --write FILES` writes what happened into the files.
 """
 
@@ -40,6 +42,7 @@ from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.errors import UnisonoError
 from unisono.model.frames import Heartbeat, Message, Notification, Publication, Stamped
 from unisono.sim.notation import show_effect
+from unisono.testing.dispatcher_transcripts import DispatcherStage
 
 INDENT = "    "
 
@@ -50,7 +53,7 @@ class TranscriptError(UnisonoError, ValueError):
 
 def replay_transcript(text: str) -> str:
     """The transcript with what happens now beneath each of its commands."""
-    stage, lines = _Stage(), []
+    stage, lines = _stage(text), []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith(INDENT):
             continue
@@ -58,10 +61,16 @@ def replay_transcript(text: str) -> str:
         if line and not line.startswith("#"):
             try:
                 happened = stage.carry_out(line.split())
-            except (TranscriptError, KeyError, msgspec.ValidationError) as error:
+            except (UnisonoError, KeyError, msgspec.ValidationError) as error:
                 raise TranscriptError(f"line {number}, '{line}': {error}") from error
             lines += [INDENT + what for what in happened]
     return "\n".join(lines) + "\n"
+
+
+def _stage(text: str) -> _Stage | DispatcherStage:
+    """Dispatchers have commands of their own."""
+    is_of_dispatchers = any(line.startswith("dispatcher ") for line in text.splitlines())
+    return DispatcherStage() if is_of_dispatchers else _Stage()
 
 
 def write_transcript(path: Path) -> bool:

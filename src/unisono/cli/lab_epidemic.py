@@ -22,6 +22,7 @@ def epidemic(
     payload: Annotated[int, typer.Option(min=0, help="Bytes of an event besides its attributes.")] = 256,
     rewire: Annotated[float, typer.Option(help="Seconds between two changes of the tree.")] = 1.0,
     seconds: Annotated[float, typer.Option(min=0.5, help="Simulated time that is counted.")] = 20.0,
+    warm: Annotated[float, typer.Option(min=0.0, help="Simulated time before that.")] = 3.0,
     seed: Annotated[int, typer.Option(min=0)] = 1,
     json: Json = False,
 ) -> None:
@@ -33,6 +34,7 @@ def epidemic(
         loss=loss,
         payload_bytes=payload,
         seconds=seconds,
+        warm_s=warm,
         seed=seed,
     )
     moving = msgspec.structs.replace(world, rewire_s=rewire)

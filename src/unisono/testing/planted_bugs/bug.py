@@ -13,9 +13,14 @@ from unisono.sim.explore.moving import MovingScenario
 from unisono.sim.explore.packets import LinkScenario
 
 World: TypeAlias = (
-    TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario | BrokersScenario | NewsScenario
+    TopicManagerScenario
+    | AtomScenario
+    | LinkScenario
+    | MovingScenario
+    | BrokersScenario
+    | NewsScenario
+    | EpidemicScenario
 )
-World: TypeAlias = TopicManagerScenario | AtomScenario | LinkScenario | MovingScenario | EpidemicScenario
 
 
 @dataclass(frozen=True)

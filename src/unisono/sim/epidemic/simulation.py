@@ -123,11 +123,13 @@ class Simulation:
         make: MakeDispatcher = Dispatcher,
         *,
         traces: bool = False,
+        patience_rounds: int = ROUNDS_AFTER_HEAL,
         make_index: Callable[[], Index] = PlainIndex,
     ) -> None:
         self.world = world
         self.make = make
         self.make_index = make_index
+        self.patience_rounds = patience_rounds
         self.kernel: Kernel[Occurrence] = Kernel()
         self.network = Network(world.conditions, Random(f"{world.seed} network"))
         self.random = Random(f"{world.seed} events")
@@ -358,7 +360,7 @@ class Simulation:
         is_settled = self.kernel.now > self.world.heal_at + 4.0
         missing = [owed for owed in self.witness.owed() if self._is_recoverable(owed)]
         rounds = (self.kernel.now - self.world.heal_at) / s.gossip_s
-        patience = ROUNDS_AFTER_HEAL * (s.slow_down_max if s.adaptive else 1)
+        patience = self.patience_rounds * (s.slow_down_max if s.adaptive else 1)
         if is_settled and (not missing or not self.world.is_complete):
             self.kernel.stop()
         elif rounds > patience:

@@ -7,11 +7,12 @@ from unisono.sim.epidemic.scenario import RECOVERED, EpidemicScenario
 from unisono.testing.planted_bugs import epidemic_engines as broken
 from unisono.testing.planted_bugs.bug import PlantedBug
 
-_SOUND = EpidemicScenario(range(12))
+_SOUND = EpidemicScenario((0, 7, 48, 75))  # where what never comes with a bug comes in time
+ROUNDS = 600  # to wait for what never comes
 
 
 def _bug(name: str, says: str, source: str, promise: str, make: type[Dispatcher], seeds: range) -> PlantedBug:
-    return PlantedBug(name, says, source, promise, _SOUND, EpidemicScenario(seeds, make, promise))
+    return PlantedBug(name, says, source, promise, _SOUND, EpidemicScenario(seeds, make, promise, ROUNDS))
 
 
 EPIDEMIC_BUGS: tuple[PlantedBug, ...] = (

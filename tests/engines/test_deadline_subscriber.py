@@ -107,6 +107,18 @@ def test_who_has_moved_publishes_after_what_it_published_before():
     assert room.told["b"] == room.told["t"] == room.told["s"] == ["one", "two"]
 
 
+def test_what_it_published_comes_first_though_it_never_hears_of_it():
+    room = seated(("s", "a", "T"), ("t", "b", "U"))
+    room.loses = lambda source, to, frame: isinstance(frame, Multicast)
+    room.say("s", "U", "one")
+    room.do("s", Move("b"))
+    room.say("s", "U", "two")
+    assert room.told["b"] == []
+    room.loses = lambda source, to, frame: False
+    room.wait(4)
+    assert room.told["b"] == room.told["t"] == ["one", "two"]
+
+
 def test_what_nobody_answers_is_given_up_when_it_is_of_no_use_any_more():
     room = seated(("s", "a", "T"))
     room.loses = lambda source, to, frame: isinstance(frame, Submit)

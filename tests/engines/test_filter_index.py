@@ -122,10 +122,11 @@ def test_numbers_that_floats_have_not():
 
 def test_a_filter_is_replaced_under_its_key():
     index = Index()
-    index.add("me", parse("a == 1"))
-    index.add("me", parse("a == 2 or b == 2"))
+    index.add(("me", 1), parse("a == 1"))
+    index.add(("me", 1), parse("a == 2 or b == 2"))
+    index.add(b"you", parse("a > 1"))
     assert index.match({"a": 1}) == []
-    assert index.match({"a": 2, "b": 2}) == ["me"]
+    assert set(index.match({"a": 2, "b": 2})) == {("me", 1), b"you"}
     index.remove("nobody")
 
 

@@ -159,11 +159,8 @@ class Index(Generic[Key]):
                 continue
             found, is_exact = self._bounds(other, wanted, coded) if len(bounds) < COLUMNS else (None, False)
             if found is not None:
-                way = ways[other]
-                share = (
-                    way.share if way is not None and other != name else 1.0
-                )  # what it is entered under comes last
-                bounds.append((share, found))
+                way = ways[other] if other != name else None  # what it is entered under comes last
+                bounds.append((way.share if way is not None else 1.0, found))
             if other == name:
                 is_bounded = is_exact
             elif not is_exact:

@@ -27,8 +27,8 @@ class Peer:
         self.got: list[tuple[str, bytes]] = []
         self.some = asyncio.Event()
         self.where: Where = ("", 0)
-        guard = Guard(name, key, time.time_ns(), name.encode())
-        self.endpoint = Endpoint(guard, self._opened)
+        self.guard = Guard(name, key, time.time_ns(), name.encode())
+        self.endpoint = Endpoint(self._opened)
 
     def _opened(self, name: str, where: Where, payload: bytes) -> None:
         self.got.append((name, payload))
@@ -49,6 +49,7 @@ async def peers(*names: str, key: bytes = KEY) -> AsyncIterator[list[Peer]]:
         made = [Peer(name, key) for name in names]
         for peer in made:
             peer.where = await peer.endpoint.open("127.0.0.1", 0)
+            peer.endpoint.begin(peer.guard)
             stack.callback(peer.endpoint.close)
         yield made
 
@@ -86,8 +87,8 @@ def test_a_peer_that_begins_anew_at_the_same_address_is_met_again() -> None:
             b.endpoint.close()
             await asyncio.sleep(0)
             again = Peer("b", KEY)
-            again.endpoint.guard = Guard("b", KEY, time.time_ns(), b"another life")
             await again.endpoint.open(*b.where)
+            again.endpoint.begin(Guard("b", KEY, time.time_ns(), b"another life"))
             try:
                 async with asyncio.timeout(BOUND_S):
                     while not again.got:

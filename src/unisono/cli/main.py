@@ -19,6 +19,7 @@ from unisono.cli import (
     bench_sequencers,
     bench_sim,
     demo,
+    dispatcher,
     lab,
     node,
     pipeline,
@@ -57,6 +58,7 @@ app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 app.command("rank")(rank.rank)
 app.command("node")(node.node)
+app.command("dispatcher")(dispatcher.dispatcher)
 app.add_typer(places.app, name="places")
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)

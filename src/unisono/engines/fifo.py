@@ -4,8 +4,8 @@ A publisher numbers its events per topic (`Publication.nth`). The numbers of one
 a stream of their own, so the hold-back rules of the total order apply to it as they are, with stamps of one
 entry. A stream starts after the number given for it in `floors`. One that is not there belongs to a publisher
 who began after us (its incarnation is above `since`), and starts at its beginning; or to one who had ended before
-us, and what is still under way of it came before we listened. Where nobody can know (`floors` is None) a stream
-starts with the first event that is heard of it.
+us, and what is still under way of it came before we listened. Where nobody can know (`floors` is None) the stream of
+a publisher who was there before us starts with the first event that is heard of it.
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ class FifoSubscriber:
 
     def _floor(self, stream: str, publication: Publication) -> int | None:
         """The number after which a stream that is new to us is owed; None: never."""
-        floors = self.floors[publication.topic]
+        floors, since = self.floors[publication.topic], self.since[publication.topic]
         if floors is None:
-            return publication.nth - 1
+            return 0 if 0 < since < publication.incarnation else publication.nth - 1
         if stream in floors:
             return floors[stream]
-        return 0 if publication.incarnation > self.since[publication.topic] else None
+        return 0 if publication.incarnation > since else None
 
     def next_timer(self) -> float | None:
         """When something held expires."""

@@ -15,7 +15,7 @@ from unisono.model.errors import ConfigError
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 
-O = TypeVar("O", bound="BrokerOptions")  # noqa: E741
+O = TypeVar("O", bound=msgspec.Struct)  # noqa: E741
 
 
 class BrokerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ def read_options(scheme: str, given: dict[str, str], shape: type[O]) -> O:
             reason = str(error).split(" - at ")[0]
             raise ConfigError(f"{scheme}:// option {key}={text!r} will not do: {_small(reason)}") from None
     options = msgspec.convert(given, shape, strict=False)
-    if options.tls_key and not options.tls_cert:
+    if isinstance(options, BrokerOptions) and options.tls_key and not options.tls_cert:
         raise ConfigError(f"{scheme}:// option tls_key needs tls_cert, the certificate it belongs to")
     return options
 

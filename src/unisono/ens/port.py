@@ -24,6 +24,9 @@ class Capabilities:
     carries_objects: bool = False  # frames need not be bytes
     multicast: bool = False  # one frame may be addressed to several topics and reaches each subscriber once
     frame_bytes_max: int = 1024 * 1024
+    sequenced: bool = (
+        True  # False: nobody gives events their places; it filters by content instead (`where=`)
+    )
 
 
 class Interest(Protocol):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from unisono.engines.takeover.control import Sequencer
+from unisono.ens.port import EventNotificationService
 from unisono.ens.registry import open_service
 from unisono.history.record import Record
 from unisono.model.durability import Durability, check_durability
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from unisono.journal.options import Journal  # it needs pyarrow, and not everybody has it
 
 FRAME_ROOM = 64 * 1024  # of a frame, for everything but the payload
+
+
+def _open(url: str) -> EventNotificationService:
+    if isinstance(url, str) and url.startswith("udp:"):
+        from unisono.runtime.overlay.service import open_udp  # not everybody needs it
+
+        return open_udp(url)
+    return open_service(url)
 
 
 def connect(
@@ -65,13 +74,15 @@ def connect(
     check_number("node_timeout", node_timeout, positive=True)
     if sequencer not in (None, *get_args(Sequencer)):
         raise ConfigError(f"sequencer={sequencer!r}; it is 'topics' or 'atoms'")
-    service = open_service(url)
+    service = _open(url)
     said = getattr(getattr(service, "options", None), "durability", None)  # the URL may say it as well
     wanted = check_durability(durability or said or "none")
     name = name or made_up_name(service)
     recorder = make_recorder(name, record, journal)
     observer = Observer(name, metrics, trace) if metrics is not None or trace else None
     kind = TracedBus if observer is not None and observer.traces else Bus
+    if not service.capabilities.sequenced:
+        payload_max = min(payload_max, service.capabilities.frame_bytes_max)
     if service.capabilities.carries_objects:
         if wanted != "none":
             raise ConfigError(f"durability='{wanted}': {url} keeps nothing beyond this process; leave it out")

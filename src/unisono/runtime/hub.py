@@ -70,8 +70,10 @@ class Hub:
         self.newest_life = max(time.time_ns(), self.newest_life + 1)
         return self.newest_life
 
-    def streams(self, topics: frozenset[str], flight: Flight | None = None) -> dict[str, int]:
-        """How far each publisher's own stream of events had come on these topics before `flight`."""
+    def streams(self, topics: frozenset[str], flight: Flight | None = None) -> dict[str, int] | None:
+        """How far each publisher's own stream of events had come on these topics before `flight`; None: who knows."""
+        if not self.service.capabilities.sequenced:
+            return None
         streams = {stream: nth for bus in self.publishers for stream, nth in bus.departed(topics).items()}
         for publication in reversed(flight.publications if flight is not None else []):
             if publication.topic in topics:
@@ -93,7 +95,10 @@ class Hub:
         self, name: str, asked: frozenset[str], options: Options, recorder: Recorder | None
     ) -> LocalSubscription:
         """A subscription, not open yet."""
-        options.check_kept("a bus inside one process")
+        if self.service.capabilities.sequenced:
+            options.check_kept("a bus inside one process")
+        else:
+            options.check_unsequenced()
         return LocalSubscription(self, name, asked, options, recorder)
 
     def admit(self, subscription: LocalSubscription) -> None:

@@ -63,7 +63,7 @@ class LocalSubscription(Subscription):
         self._check_may_open()
         self._early = []
         # Listen first: what is sequenced between the two is held by the engine or older than its floor.
-        interest = await self._hub.service.subscribe(self.asked, self._notify)
+        interest = await self._listen()
         try:
             if self._closed:
                 raise ClosedError(f"subscription '{self.name}' was closed while it opened; make a new one")
@@ -82,6 +82,12 @@ class LocalSubscription(Subscription):
         early, self._early = self._early or [], None
         for frame in early:
             self._notify(frame)
+
+    async def _listen(self) -> Interest:
+        service, where = self._hub.service, self.options.where
+        if service.capabilities.sequenced or where is None:
+            return await service.subscribe(self.asked, self._notify)
+        return await service.subscribe(self.asked, self._notify, where=where)  # type: ignore[call-arg]
 
     async def close(self) -> None:
         """Stop listening; events not yet taken are discarded."""
@@ -186,7 +192,10 @@ class LocalSubscription(Subscription):
             return
         if self._early is not None:
             self._early.append(frame)
-        elif self._engine is not None:
+            return
+        if not self._hub.service.capabilities.sequenced:
+            self._meet_topic_of(frame)
+        if self._engine is not None:
             self._take_in(frame)
         elif isinstance(frame, Batch):
             everything = frame.by_topic.keys() <= self.topics
@@ -199,6 +208,11 @@ class LocalSubscription(Subscription):
                 self._put([self._event(frame.publication, frame.entries)])
         elif not isinstance(frame, Heartbeat | EpochNotice):
             self.rejected += 1
+
+    def _meet_topic_of(self, frame: object) -> None:
+        """Where others publish past this process, their topics are met when something of them comes."""
+        if isinstance(frame, Publication) and frame.topic not in self.topics and self.wants(frame.topic):
+            self._join(frozenset({frame.topic}))
 
     def _take_in(self, frame: object) -> None:
         """Let the engine have a frame, unless it cannot be one of ours."""

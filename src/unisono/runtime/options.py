@@ -121,6 +121,15 @@ class Options:
                 f"start={self.start!r:.60}: {where} keeps no history; replay needs nodes on nats:// or redis://"
             )
 
+    def check_unsequenced(self) -> None:
+        """Raise ConfigError if it asks for an order that nobody gives where nobody sequences."""
+        if self.is_total:
+            raise ConfigError(
+                f"order={self.order!r}: nobody sequences on udp://; use order='none', or 'fifo' with on_gap='skip' and "
+                "max_hold=, or a broker (nats://, redis://, mqtt://)"
+            )
+        self.check_kept("an overlay")
+
     def settings(self, capabilities: Capabilities) -> SubscriberSettings:
         """What the subscriber engine needs to know, on this transport."""
         if self.order == "fifo" and self.on_gap in ("wait", "fail") and not capabilities.reliable:

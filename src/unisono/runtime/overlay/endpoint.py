@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from unisono.engines.datagrams import Guard, Met, Opened, Outgoing
+from unisono.engines.datagrams import Guard, Opened, Outgoing
 from unisono.engines.datagrams.guard import Happened
 from unisono.model.errors import ConfigError
 from unisono.runtime.timer import EngineTimer
@@ -23,21 +23,13 @@ log = logging.getLogger("unisono")
 
 
 class Endpoint(asyncio.DatagramProtocol):
-    """Sends and takes payloads; `opened` is called with what peers send, `met` when one can be sent to."""
+    """Sends and takes payloads: `open` it, `begin` with a guard; `opened` is called with what peers send."""
 
-    def __init__(
-        self,
-        guard: Guard,
-        opened: Callable[[str, Where, bytes], None],
-        met: Callable[[str, Where], None] | None = None,
-    ) -> None:
-        self.guard = guard
+    def __init__(self, opened: Callable[[str, Where, bytes], None]) -> None:
         self.dropped = 0  # datagrams that the system did not take
         self.stumbles = 0  # payloads that made whoever takes them raise
         self._opened = opened
-        self._met = met
         self._transport: asyncio.DatagramTransport | None = None
-        self._timer = EngineTimer(guard, self._tick)
         self._loop = asyncio.get_running_loop()
 
     async def open(self, host: str, port: int) -> Where:
@@ -53,6 +45,11 @@ class Endpoint(asyncio.DatagramProtocol):
         assert self._transport is not None
         return cast(Where, self._transport.get_extra_info("sockname")[:2])
 
+    def begin(self, guard: Guard) -> None:
+        """From now on datagrams are sent and taken; what came before is lost."""
+        self.guard = guard
+        self._timer = EngineTimer(guard, self._tick)
+
     def send(self, to: Where, payload: bytes) -> None:
         """Send to a peer; raises PayloadError if it is too large for a datagram."""
         self._do(self.guard.send(to, payload, self._loop.time()))
@@ -64,7 +61,8 @@ class Endpoint(asyncio.DatagramProtocol):
 
     def close(self) -> None:
         """Give the address back."""
-        self._timer.cancel()
+        if hasattr(self, "_timer"):
+            self._timer.cancel()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
@@ -80,7 +78,7 @@ class Endpoint(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
         """Something came; nothing that anybody sends ends us."""
-        if self._transport is None:
+        if self._transport is None or not hasattr(self, "guard"):
             return
         self._do(self.guard.receive(data, addr[:2], self._loop.time()))
         self._timer.reset()
@@ -96,15 +94,12 @@ class Endpoint(asyncio.DatagramProtocol):
         for it in happened:
             if isinstance(it, Outgoing):
                 self._send(it)
-                continue
-            try:
-                if isinstance(it, Opened):
+            if isinstance(it, Opened):
+                try:
                     self._opened(it.name, cast(Where, it.address), it.payload)
-                elif isinstance(it, Met) and self._met is not None:
-                    self._met(it.name, cast(Where, it.address))
-            except Exception:
-                self.stumbles += 1
-                log.exception("what '%s' sent could not be taken", it.name)
+                except Exception:
+                    self.stumbles += 1
+                    log.exception("what '%s' sent could not be taken", it.name)
 
     def _send(self, out: Outgoing) -> None:
         if self._transport is None or self._transport.is_closing():

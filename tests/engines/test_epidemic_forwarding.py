@@ -76,13 +76,32 @@ def test_a_link_that_goes_takes_its_routes_with_it_and_a_new_one_lays_them_again
     net = Net(*LINE)
     net.subscribe("d", "x > 1")
     net.cut("b", "c")
-    net.settle()
+    net.wait(3.5)
     assert net.wanted("a", "b") == set()
     net.link("a", "c")
     net.settle()
     assert net.wanted("b", "a") == {"x > 1"}
     net.publish("b", x=2)
     assert net.got("d") == [2]
+
+
+def test_what_is_published_while_a_link_is_missing_is_numbered_and_comes_later():
+    net = Net(*LINE)
+    net.subscribe("d", "x > 1")
+    net.publish("a", x=2)
+    net.cut("b", "c")
+    net.settle()
+    assert net.wanted("a", "b") == {"x > 1"}  # somebody will lead there again
+    net.publish("a", x=3)
+    net.wait(1.0)
+    net.link("a", "c")
+    net.settle()
+    net.publish("a", x=4)
+    net.wait(5.0)
+    assert sorted(net.got("d")) == [2, 3, 4]
+    net.cut("a", "c")
+    net.wait(3.5)
+    assert net.wanted("b", "a") == set()
 
 
 def test_lost_subscriptions_are_told_again():

@@ -125,14 +125,14 @@ class Dispatcher:
 
     def next_timer(self) -> float | None:
         """When to hand in a Tick."""
-        timers = [self.gossip_at, self.tracing.beacon_at, self._silent_at]
+        timers = [self.gossip_at, self.tracing.beacon_at, self._silent_at, self.table.linger_until()]
         for link in self.table.links.values():
             timers += (link.resend_at, link.ask_at)
         due = [at for at in timers if at is not None]
         return min(due) if due else None
 
     def _tick(self, now: float) -> list[Effect]:
-        effects: list[Effect] = [*self.streams.expire(now)]
+        effects: list[Effect] = [*self.streams.expire(now), *self.forwarding.forget(now)]
         for name, link in self.table.links.items():
             interests = link.outgoing(now)
             if interests is not None:

@@ -113,8 +113,12 @@ class Forwarding:
         """A neighbour goes."""
         if neighbour not in self.table.links:
             return []
-        self.table.remove_link(neighbour)
+        self.table.remove_link(neighbour, now + self.settings.linger_s)
         return self.retell(now)
+
+    def forget(self, now: float) -> list[Effect]:
+        """Nobody has come back for what a neighbour wanted who is gone."""
+        return self.retell(now) if self.table.expire(now) else []
 
     def take_noted(self, source: str, noted: Noted, now: float) -> list[Effect]:
         """A neighbour knows what is wanted of it, up to here."""

@@ -41,6 +41,7 @@ class DispatcherSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     silence_rounds: int = 5  # a source that has said nothing for so long says how far it had come, twice
     covering: bool = True  # a subscription that another one covers is not passed on
     resend_s: float = 0.1  # subscriptions that a neighbour has not confirmed
+    linger_s: float = 3.0  # what a lost neighbour led to is numbered so long, for who leads there next
 
     cache_events_max: int = 1500
     cache_policy: CachePolicy = "interest_first"

@@ -19,6 +19,8 @@ class Table:
         self.links: dict[str, Link] = {}
         self.local: dict[Key, dict[str, float]] = {}  # pattern -> client -> since when
         self.patterns: dict[Key, Pattern] = {}  # all of them
+        # What neighbours wanted who are gone: until when it counts, and since when it was wanted.
+        self.lingering: dict[Key, tuple[float, float]] = {}
         self._holders: dict[Key, int] = {}
         self._covers: dict[tuple[Key, Key], bool] = {}
 
@@ -46,11 +48,29 @@ class Table:
         link = self.links[neighbour] = Link(session, trail, self.settings)
         return link
 
-    def remove_link(self, neighbour: str) -> None:
-        """A neighbour less, and all that it led to."""
+    def remove_link(self, neighbour: str, until: float) -> None:
+        """A neighbour less; what it led to is counted for a while: another will probably lead there."""
         link = self.links.pop(neighbour)
         for key in link.wanted:
+            since, is_full = link.since[key], len(self.lingering) >= self.settings.patterns_max
+            if key in self.lingering or is_full:
+                self._release(key)  # it is held already, or cannot be
+            if key in self.lingering:
+                since = min(since, self.lingering[key][1])
+            if key in self.lingering or not is_full:
+                self.lingering[key] = (until, since)
+
+    def linger_until(self) -> float | None:
+        """When the first of those who are gone is forgotten."""
+        return min((until for until, _ in self.lingering.values()), default=None)
+
+    def expire(self, now: float) -> bool:
+        """Forget what nobody has come back for; False if there is nothing to forget."""
+        due = [key for key, (until, _) in self.lingering.items() if until <= now]
+        for key in due:
+            del self.lingering[key]
             self._release(key)
+        return bool(due)
 
     def clear(self, link: Link) -> None:
         """A neighbour begins anew."""
@@ -82,7 +102,9 @@ class Table:
 
     def wanted_since(self, neighbour: str) -> dict[Key, float]:
         """Since when the rest of the table wants its patterns of a neighbour."""
-        found = {key: min(clients.values()) for key, clients in self.local.items()}
+        found = {key: since for key, (_, since) in self.lingering.items()}
+        for key, clients in self.local.items():
+            found[key] = min(*clients.values(), found.get(key, float("inf")))
         for name, link in self.links.items():
             if name != neighbour:
                 for key, since in link.since.items():
@@ -130,7 +152,7 @@ class Table:
 
     def wanted_of(self, neighbour: str) -> dict[Key, Pattern]:
         """What the rest of the table wants of a neighbour: all patterns, or those that no other one covers."""
-        keys = dict.fromkeys(self.local)
+        keys = dict.fromkeys([*self.local, *self.lingering])
         for name, link in self.links.items():
             if name != neighbour:
                 keys |= dict.fromkeys(link.wanted)
@@ -179,7 +201,8 @@ class Table:
     def check(self) -> None:
         """Assert that a pattern is known exactly while somebody wants it."""
         holders: dict[Key, int] = {}
-        for key in [*self.local, *(key for link in self.links.values() for key in link.wanted)]:
+        wanted = [key for link in self.links.values() for key in link.wanted]
+        for key in [*self.local, *self.lingering, *wanted]:
             holders[key] = holders.get(key, 0) + 1
         assert holders == self._holders
         assert self.patterns.keys() == holders.keys()

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
+.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -72,6 +72,9 @@ fuzz-filters: setup     ## a million filter texts and events: parser, matching, 
 
 audit-campaign: setup   ## each violation planted among 10 million deliveries, and none: 7 audits, about 10 minutes
 	@$(BIN)/python scripts/audit_campaign.py
+
+overlay-campaign: setup ## 20 dispatcher processes over UDP, a tenth of all datagrams lost, one killed: about a minute
+	@$(BIN)/python scripts/overlay_campaign.py
 
 kill-campaign: setup    ## the pipeline killed at random moments, its tables compared with those of a quiet run
 	@$(BIN)/python scripts/kill_campaign.py

@@ -85,6 +85,14 @@ def test_a_desk_that_is_killed_books_everything_once():
     assert told == "300 events booked, which add up to 300"
 
 
+def test_readings_come_over_an_overlay_that_loses():
+    command = [sys.executable, str(ROOT / "examples" / "edge.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    came = re.match(r"(\d+) of 135 alarms came, 0 of them twice\n", done.stdout)
+    assert came, done.stderr
+    assert int(came[1]) >= 134
+
+
 def test_a_busy_feed_is_heard_in_one_order():
     command = [sys.executable, str(ROOT / "examples" / "busy_feed.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -45,7 +45,7 @@ DATAGRAM_BYTES = (
 PEERS_S = 1.0  # how often another dispatcher is told of some that we know
 PLACES_MAX = 65536  # names of which it is remembered where datagrams came from
 DISPATCHER = DispatcherSettings(lost_rounds_max=100)  # trees heal meanwhile
-TREE = TreeSettings(beat_s=0.2, silent_s=0.9, root_silent_s=1.8, candidates_max=16)
+TREE = TreeSettings(beat_s=0.15, silent_s=0.75, root_silent_s=1.35, candidates_max=16)
 WAITING_MAX = 1024  # events of a leaf that hangs on nobody; of more, the oldest are lost
 WILD = ("0.0.0.0", "::")
 

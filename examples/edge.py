@@ -1,6 +1,6 @@
 """Readings without a broker: dispatchers over UDP that lose a tenth of everything, one of them killed, and what came.
 
-    python examples/edge.py
+python examples/edge.py
 """
 
 from __future__ import annotations

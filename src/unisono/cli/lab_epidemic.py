@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.table import Table
 
 from unisono.cli.output import Json, finish, people, print_json
-from unisono.sim.epidemic.reference import Outcome, Reference, reference_settings, run_reference
+
+if TYPE_CHECKING:
+    from unisono.sim.epidemic.reference import Outcome
 
 DELIVERY, DELIVERY_REWIRED, OVERHEAD = 0.999, 0.99, 0.25  # what is asked of the combined algorithm
 
@@ -27,6 +29,8 @@ def epidemic(
     json: Json = False,
 ) -> None:
     """A tree of dispatchers that loses: how much arrives within ten gossip rounds, and what finding it costs."""
+    from unisono.sim.epidemic.reference import Reference, reference_settings, run_reference  # wants NumPy
+
     world = Reference(
         dispatchers=dispatchers,
         patterns=patterns,

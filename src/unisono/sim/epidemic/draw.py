@@ -9,7 +9,6 @@ from unisono.engines.epidemic.patterns import Value
 from unisono.engines.epidemic.settings import Algorithm, CachePolicy, DispatcherSettings, TreeSettings
 from unisono.sim.epidemic.world import Act, Crashes, EpidemicWorld, Publishes, Rewires, Subscribes
 from unisono.sim.network import Conditions
-from unisono.sim.topologies.dispatchers import dispatcher_tree
 
 POLICIES: tuple[CachePolicy, ...] = (
     "interest_first",
@@ -36,6 +35,8 @@ CALM_S = 1.5  # before anything is published or breaks: routes are laid
 
 def draw_epidemic(seed: int) -> EpidemicWorld:
     """The world of a seed."""
+    from unisono.sim.topologies.dispatchers import dispatcher_tree  # wants NumPy, which few commands need
+
     random = Random(f"{seed} epidemic")
     count = random.randint(3, 9)
     names = tuple(f"d{i}" for i in range(count))

@@ -7,7 +7,7 @@ from unisono.sim.epidemic.scenario import RECOVERED, EpidemicScenario
 from unisono.testing.planted_bugs import epidemic_engines as broken
 from unisono.testing.planted_bugs.bug import PlantedBug
 
-_SOUND = EpidemicScenario((0, 7, 48, 75))  # where what never comes with a bug comes in time
+_SOUND = EpidemicScenario((0, 7, 75, 153))  # where what never comes with a bug comes in time
 ROUNDS = 600  # to wait for what never comes
 
 
@@ -58,6 +58,6 @@ EPIDEMIC_BUGS: tuple[PlantedBug, ...] = (
     ),
     _bug(
         "trusts_the_old_session", "A neighbour that has restarted is not told again what is wanted of it.",
-        "sessions of links", RECOVERED, broken.TrustsTheOldSession, range(48, 49),
+        "sessions of links", RECOVERED, broken.TrustsTheOldSession, range(153, 154),
     ),
 )  # fmt: skip

@@ -1,12 +1,13 @@
 """Records become columns and come back the same."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from journal_kit import histories
 
 from unisono.history import Kind, Record
-from unisono.journal import records_of, table_of
+from unisono.journal import read_records, records_of, table_of, write_records
 from unisono.journal.schema import SCHEMA, layout_of, topics_of
 from unisono.journal.segments import folder_name, process_name
 from unisono.model.errors import HistoryError, JournalError
@@ -50,6 +51,25 @@ def test_only_deliveries_know_when_they_were_published():
     times = dict(zip(table.column("kind").to_pylist(), table.column("published_at").to_pylist(), strict=True))
     assert times.pop("delivered") == 4.5
     assert set(times.values()) == {None}
+
+
+def test_deadlines_and_causes_survive_the_columns():
+    records = [
+        Record(Kind.SUBSCRIBED, "p", 1, 0.0, topic="a", order="causal", on_gap="skip", deadline=0.5),
+        Record(Kind.PUBLISHED, "p", 2, 5.0, "p/1/1", "a", deadline=5.5),
+        Record(Kind.TOLD, "p", 3, 5.0, "p/1/1", "a", 9, {"p-1/a": 7, "q-2/b": 8}, deadline=5.5),
+        Record(Kind.DROPPED, "p", 4, 5.6, "q/1/1", "a", reason="too late", deadline=5.5),
+    ]
+    assert records_of(table_of(records)) == records
+
+
+def test_segments_of_older_releases_know_no_deadlines(tmp_path):
+    write_records(tmp_path, [Record(Kind.PUBLISHED, "p", 1, 5.0, "p/1/1", "a", deadline=5.5)])
+    path = next(tmp_path.rglob("*.parquet"))
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["deadline"]), path)
+    problems = []
+    assert [record.deadline for record in read_records(tmp_path, problems=problems)] == [None]
+    assert not problems
 
 
 @pytest.mark.parametrize("topics", [[], ["a"], ["b", "a,c"], ["x.y", "x"]])

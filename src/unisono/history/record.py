@@ -24,10 +24,14 @@ class Kind(StrEnum):
     SUBSCRIBED = "subscribed"  # from here on every later event of `topic` is owed
     UNSUBSCRIBED = "unsubscribed"  # from here on nothing of `topic` is owed
     HEALED = "healed"  # the world stopped doing harm; what is owed must now come
+    TOLD = "told"  # it was told to others with a deadline: `number` is its stamp there, `stamp` what it follows
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """`event` is "publisher/incarnation/n"; `stamp` maps topics to numbers; `number` is the own topic's."""
+    """`event` is "publisher/incarnation/n"; `stamp` maps topics to numbers; `number` is the own topic's.
+
+    Of TOLD events stamps are those of deadline-causal order: one for each stream, which is called broker/topic.
+    """
 
     kind: Kind
     process: str  # who it happened to
@@ -43,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     on_gap: str = ""  # SUBSCRIBED: what was asked for at a gap
     reason: str = ""
     subscription: str = ""  # which subscription of the process; "" when it has one
+    deadline: float | None = None  # of an event: until when it is of use; SUBSCRIBED: seconds, None: no deadlines
 
 
 def to_json(record: Record) -> bytes:

@@ -30,6 +30,7 @@ class Fact(NamedTuple):
     epoch: int = 0
     stamp: Mapping[str, int] | None = None
     published_at: float = 0.0
+    deadline: float | None = None
 
 
 class Facts:
@@ -47,6 +48,7 @@ class Facts:
         self.n = np.fromiter([p.n for p in flat], np.int64, len(flat))
         self.topic = self.topics.codes([p.topic for p in flat])
         self.published_at = np.fromiter([p.published_at for p in flat], np.float64, len(flat))
+        self.deadline = np.array([p.deadline for p in flat], np.float64)  # NaN where there is none
         self._add_stamps(len(publications), runs)
         if singles:
             self._add(singles)
@@ -65,7 +67,8 @@ class Facts:
         self.number, self.epoch = np.concatenate(numbers), np.concatenate(epochs)
 
     def _add(self, facts: list[Fact]) -> None:
-        publishers, incarnations, ns, topics, numbers, epochs, stamps, times = zip(*facts, strict=True)
+        columns = zip(*facts, strict=True)
+        publishers, incarnations, ns, topics, numbers, epochs, stamps, times, deadlines = columns
         self.publisher = _extended(
             self.publisher, [NULL if p is None else self.publishers[p] for p in publishers]
         )
@@ -75,6 +78,7 @@ class Facts:
         self.number = _extended(self.number, numbers)
         self.epoch = _extended(self.epoch, epochs)
         self.published_at = _extended(self.published_at, times)
+        self.deadline = _extended(self.deadline, deadlines)
         self.stamps.add(stamps)
 
 
@@ -138,6 +142,7 @@ class Rows(NamedTuple):
             "published_at": pa.array(facts.published_at[fact], mask=~is_delivered),
             **self._rare_words(),
             "body": self._bodies(),
+            "deadline": pa.array(facts.deadline[fact], from_pandas=True),
         }
         return pa.Table.from_pydict(columns, SCHEMA)
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from unisono.journal.schema import SCHEMA, VERSION, VERSION_KEY
+from unisono.journal.schema import LATER, SCHEMA, VERSION, VERSION_KEY
 from unisono.journal.segments import SUFFIX, Label
 from unisono.model.errors import JournalError
 
@@ -99,7 +99,7 @@ def _look(path: Path) -> Segment:
         label = Label.from_metadata(metadata)
     except (KeyError, ValueError):
         raise _UnusableError("foreign", "no journal wrote it: it does not name its schema") from None
-    missing = set(SCHEMA.names) - {column.split(".")[0] for column in _columns(footer)}
+    missing = set(SCHEMA.names) - LATER - {column.split(".")[0] for column in _columns(footer)}
     if missing:
         raise _UnusableError("foreign", f"it lacks the column '{min(missing)}'")
     return Segment(path, label, footer.num_rows, *_seqs(path, footer))

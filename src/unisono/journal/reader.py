@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from unisono.history.record import Record
 from unisono.journal.contents import Contents, Problem, Segment, first_line, scan
 from unisono.journal.records import records_of
-from unisono.journal.schema import SCHEMA
+from unisono.journal.schema import LATER, SCHEMA
 
 
 def read_journal(
@@ -60,7 +60,9 @@ def _tables(
     found.extend(contents.problems)
     for segment in contents.segments:
         try:
-            table = pq.read_table(segment.path, columns=wanted.names, partitioning=None)
+            there = set(pq.read_schema(segment.path).names)
+            names = [name for name in wanted.names if name in there or name not in LATER]
+            table = pq.read_table(segment.path, columns=names, partitioning=None)
             yield segment, _conform(table, wanted)
         except (pa.ArrowException, OSError) as error:
             reason = f"{segment.path.name} is left out: its rows cannot be read ({first_line(error)})"
@@ -69,6 +71,8 @@ def _tables(
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the very types of the schema, which other writers may not have kept."""
+    for name in LATER & set(schema.names) - set(table.schema.names):
+        table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
     table = table.select(schema.names)
     for i, field in enumerate(schema):
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(table.schema.field(i).type):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from unisono.history.record import Kind, Record
-from unisono.journal.schema import SCHEMA, layout_of, topics_of
+from unisono.journal.schema import LATER, SCHEMA, layout_of, topics_of
 from unisono.model.errors import HistoryError
 from unisono.model.ids import EventId
 
@@ -57,6 +57,7 @@ def _row(record: Record, published_at: Mapping[str, float]) -> tuple[Any, ...]:
         record.order or None,
         record.on_gap or None,
         record.reason or None,
+        record.deadline,
         None,
     )
 
@@ -88,14 +89,21 @@ def _stamp(record: Record) -> tuple[str | None, list[int] | None]:
 
 def records_of(table: pa.Table) -> list[Record]:
     """The records in these columns; HistoryError names a row that holds none."""
-    columns = [table.column(name).to_pylist() for name in SCHEMA.names[:-1]]
+    columns = [_values(table, name) for name in SCHEMA.names if name != "body"]
     layouts: dict[str, list[str]] = {}
     return [_record(row, layouts) for row in zip(*columns, strict=True)]
 
 
+def _values(table: pa.Table, name: str) -> list[Any]:
+    if name in LATER and name not in table.schema.names:
+        return [None] * len(table)
+    values: list[Any] = table.column(name).to_pylist()
+    return values
+
+
 def _record(row: tuple[Any, ...], layouts: dict[str, list[str]]) -> Record:
     kind, process, subscription, seq, at, publisher, incarnation, n, topic, number, epoch, in_order = row[:12]
-    layout, numbers, _, order, on_gap, reason = row[12:]
+    layout, numbers, _, order, on_gap, reason, deadline = row[12:]
     stamp = None
     try:
         if layout is not None:
@@ -116,6 +124,7 @@ def _record(row: tuple[Any, ...], layouts: dict[str, list[str]]) -> Record:
             on_gap or "",
             reason or "",
             subscription,
+            deadline,
         )
     except (ValueError, TypeError) as error:
         raise HistoryError(f"process '{process}', seq {seq}: not a record: {error}") from None

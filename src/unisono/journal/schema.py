@@ -40,9 +40,11 @@ SCHEMA = pa.schema(
         pa.field("order", _WORD),
         pa.field("on_gap", _WORD),
         pa.field("reason", _WORD),
+        pa.field("deadline", pa.float64()),  # of an event, seconds since 1970; SUBSCRIBED: seconds
         pa.field("body", pa.binary()),  # PUBLISHED, and null unless payloads were asked for
     ]
 )
+LATER = frozenset({"deadline"})  # columns that older segments have not got: null there
 
 
 def layout_of(topics: Iterable[str]) -> str:

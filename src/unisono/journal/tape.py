@@ -104,6 +104,8 @@ class Tape:
         event: str = "",
         topic: str = "",
         number: int = 0,
+        stamp: dict[str, int] | None = None,
+        deadline: float | None = None,
         order: str = "",
         on_gap: str = "",
         reason: str = "",
@@ -113,7 +115,7 @@ class Tape:
         if order or on_gap or reason:
             self._words[len(self._at)] = order, on_gap, reason
         publisher, incarnation, n = event.rsplit("/", 2) if event else (None, 0, 0)
-        fact = Fact(publisher, int(incarnation), int(n), topic or None, number)
+        fact = Fact(publisher, int(incarnation), int(n), topic or None, number, 0, stamp, 0.0, deadline)
         self._add(self._lane_of(kind, subscription), fact, self._clock())
 
     # Spans.
@@ -156,7 +158,7 @@ class Tape:
         """A delivery of an event that came alone, with a stamp of its own or none."""
         if not event.in_order:  # those of a run always are
             self._tagged.append(len(self._at))
-        self._add(lane, _fact_of(event._publication, stamp), at)
+        self._add(lane, _fact_of(event._publication, stamp, deadline=event.deadline), at)
 
     def _add(self, lane: int, fact: Fact, at: float) -> None:
         self._lane.append(lane)
@@ -224,7 +226,12 @@ class Tape:
         self._sink(rows)
 
 
-def _fact_of(publication: Publication, stamp: dict[str, int] | None, epoch: int = 0) -> Fact:
+def _fact_of(
+    publication: Publication,
+    stamp: dict[str, int] | None,
+    epoch: int = 0,
+    deadline: float | None = None,
+) -> Fact:
     number = 0 if stamp is None else stamp.get(publication.topic, 0)
     return Fact(
         publication.publisher,
@@ -235,4 +242,5 @@ def _fact_of(publication: Publication, stamp: dict[str, int] | None, epoch: int 
         epoch,
         stamp,
         publication.published_at,
+        deadline or publication.deadline,
     )

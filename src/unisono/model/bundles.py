@@ -31,6 +31,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     after: int = 0  # the publisher's event before them on the topic that has no answer yet, or 0
     keys: tuple[tuple[int, str], ...] = ()  # those that have one, by place
     headers: tuple[tuple[int, dict[str, str]], ...] = ()  # the same
+    deadlines: tuple[tuple[int, float], ...] = ()  # the same
 
     def outline(self) -> Part:
         """Which events they are, and nothing more."""
@@ -46,7 +47,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
             and {len(column) for column in columns} == {count}
             and self.ns[0] > self.after >= 0
             and (count == 1 or all(map(lt, self.ns, self.ns[1:])))
-            and all(0 <= place < count for place, _ in (*self.keys, *self.headers))
+            and all(0 <= place < count for place, _ in (*self.keys, *self.headers, *self.deadlines))
         )
 
     @property

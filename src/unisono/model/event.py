@@ -24,6 +24,9 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     _type: Any = Any
     _data: Any = msgspec.UNSET
     _epoch: int = 0  # in which it was sequenced, where a place is kept
+    late: bool = False  # True: handed over after its deadline, by a subscription that has one and tags
+    waited: float = 0.0  # seconds it was held back for earlier ones, where deadlines count
+    _until: float | None = None  # its deadline for this subscription, where that is an earlier one
 
     @property
     def topic(self) -> str:
@@ -61,6 +64,11 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     def published_at(self) -> float:
         """When it was published, seconds since 1970 by the publisher's clock."""
         return self._publication.published_at
+
+    @property
+    def deadline(self) -> float | None:
+        """Until when it is of use, seconds since 1970 by its publisher's clock; None: for as long as you like."""
+        return self._publication.deadline if self._until is None else self._until
 
     @property
     def stamp(self) -> dict[str, int]:

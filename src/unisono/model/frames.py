@@ -38,6 +38,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     nth: int = 0  # its place among this publisher's events of the topic, from 1
     key: str | None = None  # the id the user gave, for safe retries
     headers: dict[str, str] | None = None
+    deadline: float | None = None  # until when it is of use, seconds since 1970 by the publisher's clock
 
     @property
     def id(self) -> EventId:

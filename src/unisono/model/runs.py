@@ -55,15 +55,27 @@ class BundleRun(Run):
 
 def publications_of(publisher: str, incarnation: int, part: Part) -> list[Publication]:
     """The events of a part."""
-    topic, keys, headers = part.topic, dict(part.keys), dict(part.headers)
+    topic, keys, headers, deadlines = part.topic, dict(part.keys), dict(part.headers), dict(part.deadlines)
     columns = zip(part.ns, part.bodies, part.contents, part.times, part.nths, strict=True)
-    if not keys and not headers:
+    if not keys and not headers and not deadlines:
         return [
             Publication(publisher, incarnation, n, topic, body, content, at, nth)
             for n, body, content, at, nth in columns
         ]
     return [
-        Publication(publisher, incarnation, n, topic, body, content, at, nth, keys.get(i), headers.get(i))
+        Publication(
+            publisher,
+            incarnation,
+            n,
+            topic,
+            body,
+            content,
+            at,
+            nth,
+            keys.get(i),
+            headers.get(i),
+            deadlines.get(i),
+        )
         for i, (n, body, content, at, nth) in enumerate(columns)
     ]
 
@@ -149,6 +161,7 @@ def _part(topic: str, events: list[Publication], after: int) -> Part:
         after,
         tuple([(i, p.key) for i, p in enumerate(events) if p.key is not None]),
         tuple([(i, p.headers) for i, p in enumerate(events) if p.headers is not None]),
+        tuple([(i, p.deadline) for i, p in enumerate(events) if p.deadline is not None]),
     )
 
 

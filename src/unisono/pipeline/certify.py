@@ -16,7 +16,18 @@ from unisono.history import Kind
 from unisono.journal.schema import topics_of
 from unisono.model.errors import HistoryError
 from unisono.pipeline.certificate import ORDERED, TOTAL, Certificate
-from unisono.pipeline.columns import CODE, CONTROL, NONE, Chunk, Codes, Ints, Vocabulary, present, read_chunks
+from unisono.pipeline.columns import (
+    CODE,
+    CONTROL,
+    NONE,
+    OF_NO_SUBSCRIPTION,
+    Chunk,
+    Codes,
+    Ints,
+    Vocabulary,
+    present,
+    read_chunks,
+)
 from unisono.pipeline.digests import BLOCK, Block, Book, Copies, copies, suspects
 from unisono.pipeline.findings import Doubt, Found, Row
 from unisono.pipeline.ledgers import Ranges
@@ -83,7 +94,7 @@ class Witnessed:
             sequenced = np.flatnonzero(kind == CODE[Kind.SEQUENCED])
             self._sequence(chunk, sequenced)
             self._note_reach(chunk, sequenced)
-            theirs = ~np.isin(kind, [CODE[k] for k in (Kind.SEQUENCED, Kind.PUBLISHED, Kind.HEALED)])
+            theirs = ~np.isin(kind, OF_NO_SUBSCRIPTION)
             for code in present(chunk.subscription[theirs]):
                 key = self.words.subscriptions.words[code]
                 mine = np.flatnonzero(theirs & (chunk.subscription == code))

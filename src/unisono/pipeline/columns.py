@@ -22,6 +22,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 ROWS_MAX = 1 << 16  # in memory at a time
 KINDS = {kind.value: code for code, kind in enumerate(Kind)}
 CODE = {kind: code for code, kind in enumerate(Kind)}
+OF_NO_SUBSCRIPTION = [CODE[k] for k in (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED, Kind.TOLD)]
 NONE = -1  # the code of no word
 
 BASE = ("kind", "process", "subscription", "publisher", "incarnation", "n", "topic", "in_order")

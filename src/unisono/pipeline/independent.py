@@ -17,7 +17,17 @@ from unisono.history import Kind
 from unisono.model.ids import matches
 from unisono.pipeline.catalogue import Catalogue
 from unisono.pipeline.certificate import ORDERED, TOTAL
-from unisono.pipeline.columns import CODE, CONTROL, NONE, Bools, Chunk, Ints, Vocabulary, read_chunks
+from unisono.pipeline.columns import (
+    CODE,
+    CONTROL,
+    NONE,
+    OF_NO_SUBSCRIPTION,
+    Bools,
+    Chunk,
+    Ints,
+    Vocabulary,
+    read_chunks,
+)
 from unisono.pipeline.findings import Found, Row
 from unisono.pipeline.segments import Life
 
@@ -133,7 +143,7 @@ def _take(
     catalogue: Catalogue,
 ) -> None:
     topics = np.array([*(catalogue.topics.code(t) for t in words.topics.words), NONE], dtype=np.int64)
-    about = ~np.isin(chunk.kind, [CODE[k] for k in (Kind.PUBLISHED, Kind.SEQUENCED, Kind.HEALED)])
+    about = ~np.isin(chunk.kind, OF_NO_SUBSCRIPTION)
     for code in np.unique(chunk.subscription[about]):
         process = words.subscriptions.words[code][0]
         sub = told.setdefault(int(code), Told(catalogue.processes.find(process)))

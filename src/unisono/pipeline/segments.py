@@ -123,7 +123,7 @@ def read_footer(path: str) -> Footer | Refused:
             path,
             f"newer: written with schema version {int(version)}, this unisono reads up to {schema.VERSION}; upgrade it",
         )
-    missing = set(schema.SCHEMA.names) - set(footer.schema.to_arrow_schema().names)
+    missing = set(schema.SCHEMA.names) - schema.LATER - set(footer.schema.to_arrow_schema().names)
     if missing:
         return Refused(path, f"foreign: columns {', '.join(sorted(missing))} are missing")
     is_last = own.get(schema.LAST_KEY) == b"1"

@@ -97,7 +97,12 @@ class ListRecorder:
 
     def published(self, publication: Publication) -> None:
         """Note that the application handed over an event."""
-        self.write(Kind.PUBLISHED, event=str(publication.id), topic=publication.topic)
+        self.write(
+            Kind.PUBLISHED,
+            event=str(publication.id),
+            topic=publication.topic,
+            deadline=publication.deadline,
+        )
 
     def sequenced(self, flight: Flight) -> None:
         """Note the places that the events of a flight were given."""
@@ -119,6 +124,7 @@ class ListRecorder:
             number=stamp.get(event.topic, 0),
             stamp=stamp or None,
             in_order=event.in_order,
+            deadline=event.deadline,
         )
 
     def delivered_many(self, subscription: str, events: list[Event[Any]]) -> None:

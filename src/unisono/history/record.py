@@ -24,7 +24,9 @@ class Kind(StrEnum):
     SUBSCRIBED = "subscribed"  # from here on every later event of `topic` is owed
     UNSUBSCRIBED = "unsubscribed"  # from here on nothing of `topic` is owed
     HEALED = "healed"  # the world stopped doing harm; what is owed must now come
-    TOLD = "told"  # it was told to others with a deadline: `number` is its stamp there, `stamp` what it follows
+    TOLD = (
+        "told"  # it was told to others with a deadline: `number` is its stamp there, `stamp` what it follows
+    )
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -47,7 +49,9 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     on_gap: str = ""  # SUBSCRIBED: what was asked for at a gap
     reason: str = ""
     subscription: str = ""  # which subscription of the process; "" when it has one
-    deadline: float | None = None  # of an event: until when it is of use; SUBSCRIBED: seconds, None: no deadlines
+    deadline: float | None = (
+        None  # of an event: until when it is of use; SUBSCRIBED: seconds, None: no deadlines
+    )
 
 
 def to_json(record: Record) -> bytes:

@@ -18,7 +18,7 @@ from unisono.engines.deadline_causal.holdback import (
 from unisono.engines.deadline_causal.predicates import (
     is_deliverable,
     is_too_late,
-    logical_deadline,
+    logical_deadlines,
     precedes,
     violates_causal_order,
 )
@@ -76,10 +76,15 @@ def test_what_nobody_can_deliver_any_more_is_not_waited_for():
 
 
 def test_the_logical_deadline_is_that_of_the_most_urgent_effect():
-    urgent, easy = event("b", 1, 4, after(A1)), event("b", 2, 7, after(A1))
-    assert logical_deadline(A1, [A1, easy]) == 7
-    assert logical_deadline(A1, [A1, easy, urgent]) == 4
-    assert logical_deadline(urgent, [A1, easy, urgent]) == 4
+    urgent, easy = event("b", 2, 4, after(A1)), event("b", 3, 7, after(A1))
+    assert logical_deadlines([A1, easy]) == {A1.key: 7, easy.key: 7}
+    assert logical_deadlines([A1, easy, urgent]) == {A1.key: 4, easy.key: 7, urgent.key: 4}
+
+
+def test_the_logical_deadline_is_that_of_effects_of_effects_though_their_pasts_do_not_name_it():
+    former = event("b", 2, past=after(A1))
+    moved = event("c", 3, 4, {former.stream: former.stamp})  # by the same publisher, through another broker
+    assert logical_deadlines([A1, former, moved])[A1.key] == 4
 
 
 def test_too_late_is_after_the_last_round():

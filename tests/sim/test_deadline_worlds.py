@@ -36,6 +36,18 @@ def test_a_few_worlds_keep_every_promise():
     }
 
 
+@pytest.mark.parametrize(
+    ("seed", "what"),
+    [
+        (351, "a reply so late that it was still held when the world ended"),
+        (4502, "a drop for the sake of what only a broker had seen, through a publisher that moved"),
+        (8601, "an event that was here, overtaken by an effect that had to go for the sake of its own effect"),
+    ],
+)
+def test_what_ten_thousand_worlds_have_found(seed, what):
+    assert try_deadline_seed(seed).violations == (), what
+
+
 def test_a_seed_tells_every_step_and_goes_the_same_way_again():
     lines = replay(3, "deadline_causal")
     assert lines == replay(3, "deadline_causal")

@@ -9,7 +9,7 @@ from unisono.engines.deadline_causal.events import Event, Key
 from unisono.engines.deadline_causal.predicates import (
     is_deliverable,
     is_too_late,
-    logical_deadline,
+    logical_deadlines,
     missing,
     violates_causal_order,
 )
@@ -53,6 +53,7 @@ class HoldBack:
         self.floors: Past = {}  # what was behind us when a topic was asked for
         self.pending: dict[Key, Event] = {}
         self.seen: set[Key] = set()
+        self.deadlines: dict[Key, int] = {}  # logical ones of what is pending, while it is looked at
         self.round = 0  # when it was last looked at what can be forgotten
 
     def join(self, topics: Iterable[str]) -> None:
@@ -110,9 +111,11 @@ class HoldBack:
         has_moved = True
         while has_moved and self.pending:
             has_moved = False
+            self.deadlines = logical_deadlines(self.pending.values())
             for event in self.order():
                 if self.is_overtaken(event):
                     del self.pending[event.key]
+                    self.deadlines = logical_deadlines(self.pending.values())  # nobody has to go for its sake
                     outcomes.append(Discard(event, OVERTAKEN))
                 elif self.is_ready(event, round) or self.is_due(event, round):
                     del self.pending[event.key]
@@ -130,7 +133,7 @@ class HoldBack:
 
     def is_due(self, event: Event, round: int) -> bool:
         """Whether it has to go now."""
-        return logical_deadline(event, self.pending.values()) - self.reserve <= round
+        return self.deadlines[event.key] - self.reserve <= round
 
     def is_late(self, event: Event, round: int) -> bool:
         """Whether it is of no use any more."""

@@ -84,8 +84,8 @@ def _is_forced(story: Story, diary: Diary, place: int, id: str) -> bool:
             return False  # it was here, and could have gone first
         if line.kind == "arrived":
             here.append(line.id)
-        elif line.kind == "delivered" and id in story.events[line.id].causes:
-            urgent = [line.id, *(y for y in here if line.id in story.events[y].causes)]
+        elif line.kind == "delivered" and story.precedes(id, line.id):
+            urgent = [line.id, *(y for y in here if story.precedes(line.id, y))]
             lasts = [story.events[y].last for y in urgent]
             if any(last is not None and last - diary.reserve <= line.round for last in lasts):
                 return True

@@ -124,14 +124,17 @@ class DeadlineSimulation:
             self.kernel.schedule(happening.at, happening)
         while self.steps < STEPS_MAX and not self.faults:
             time = self.kernel.next_time()
-            if time is None or time > self.world.ends_at:
-                break
+            if time is None or (time > self.world.ends_at and not self._holds_something()):
+                break  # a late reply may still have time
             self.steps += 1
             self._happen(self.kernel.advance())
         for name, process in self.processes.items():
             if process.engine.hold.pending:
                 self.faults.append(f"{name} still holds {len(process.engine.hold.pending)} events")
         return Ended(self.story, tuple(self.faults), self.steps, self.lines, self.refused)
+
+    def _holds_something(self) -> bool:
+        return any(process.engine.hold.pending for process in self.processes.values())
 
     def _start(self, spec: BrokerSpec, contacts: Mapping[str, tuple[str, ...]]) -> None:
         engine = self.makers.broker(spec.name, self.world.settings, spec.topics, contacts, spec.zone)

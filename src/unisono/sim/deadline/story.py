@@ -72,6 +72,21 @@ class Story:
         diary.causes |= event.causes | {id}
         diary.lines.append(Line("delivered", id, at, round))
 
+    def precedes(self, cause: str, effect: str) -> bool:
+        """Whether one may have to wait for the other: also where brokers alone have seen both.
+
+        A publisher's next event follows what its broker had seen when the former one was sent, though that publisher
+        has not seen it. Nobody is promised that order; but who keeps it has a reason to.
+        """
+        unread, seen = [effect], {effect}
+        while unread:
+            new = self.events[unread.pop()].causes - seen
+            if cause in new:
+                return True
+            seen |= new
+            unread += new
+        return False
+
     def discarded(self, who: str, id: str, at: float, round: int, reason: str) -> None:
         """An event was dropped by a process."""
         self.diaries[who].lines.append(Line("discarded", id, at, round, reason))

@@ -14,7 +14,6 @@ from unisono.engines.deadline_causal.effects import Effect
 from unisono.engines.deadline_causal.events import Event
 from unisono.engines.deadline_causal.frames import News, Sent
 from unisono.engines.deadline_causal.holdback import HoldBack
-from unisono.engines.deadline_causal.predicates import logical_deadline
 from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.engines.deadline_causal.stamps import HybridClock, Past, forget, merge, round_of, stamp_of
 from unisono.engines.deadline_causal.subscriber import Subscriber
@@ -39,9 +38,7 @@ class OnlyAtTheMoment(HoldBack):
     """An event has to go when the time equals its logical deadline, and not when it is over."""
 
     def is_due(self, event: Event, round: int) -> bool:
-        return literal.logical_deadline_reached(
-            round, [logical_deadline(event, self.pending.values()) - self.reserve]
-        )
+        return literal.logical_deadline_reached(round, [self.deadlines[event.key] - self.reserve])
 
 
 class OwnDeadlineOnly(HoldBack):

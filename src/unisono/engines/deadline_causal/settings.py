@@ -44,6 +44,10 @@ class CausalSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The last round that is over before the deadline, by whatever clock within the bound."""
         return int(deadline // self.round_s) - self.skew - 1
 
+    def due_at(self, last: int) -> float:
+        """From when an event with this last round has to go, should something of its past still be missing."""
+        return last * self.round_s
+
     def oldest(self, round: int) -> int:
         """Stamps below are of events that nobody with our clock delivers any more."""
         return stamp_of(max(0, round - self.lifetime), 0)

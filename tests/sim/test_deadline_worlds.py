@@ -41,7 +41,7 @@ def test_a_few_worlds_keep_every_promise():
     [
         (351, "a reply so late that it was still held when the world ended"),
         (4502, "a drop for the sake of what only a broker had seen, through a publisher that moved"),
-        (8601, "an event that was here, overtaken by an effect that had to go for the sake of its own effect"),
+        (8601, "an event that was here, overtaken by an effect that had to go for its own effect"),
     ],
 )
 def test_what_ten_thousand_worlds_have_found(seed, what):

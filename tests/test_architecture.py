@@ -23,7 +23,8 @@ ARROWS: dict[str, set[str]] = {
     "journal": {"history", "model"},
     "runtime": {"engines", "ens", "history", "journal", "model", "observability"},
     "sim": {"engines", "history", "journal", "model"},
-    "pipeline": {"journal", "history", "model", "lab", "engines"},
+    # pipeline/stream reads lanes as nodes do, and publishes as anybody does
+    "pipeline": {"journal", "history", "model", "lab", "engines", "ens", "runtime", "unisono"},
     # lab/faults and lab/wan start servers, and talk to the public face; lab/wan tells nodes who sequences what
     "lab": {"sim", "testing", "engines", "history", "model", "runtime", "server", "unisono"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime", "server"},

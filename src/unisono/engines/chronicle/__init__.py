@@ -2,5 +2,6 @@
 
 from unisono.engines.chronicle.chronicler import Chronicler
 from unisono.engines.chronicle.order import in_order
+from unisono.engines.chronicle.present import Present, is_ordered
 
-__all__ = ["Chronicler", "in_order"]
+__all__ = ["Chronicler", "Present", "in_order", "is_ordered"]

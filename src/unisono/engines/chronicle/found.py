@@ -60,14 +60,14 @@ class Chapter:
 
     def __init__(self, found: Found) -> None:
         self.found = found
-        self._units = in_order(found.units())
-        counts = [1 if isinstance(unit, Stamped) else len(unit.order) for unit in self._units]
+        self.units = in_order(found.units())
+        counts = [1 if isinstance(unit, Stamped) else len(unit.order) for unit in self.units]
         self._ends = list(accumulate(counts))  # how many events there are up to the end of each
 
     def events(self, index: int, topics: frozenset[str]) -> Iterator[tuple[int, Stamped]]:
         """The events of these topics behind the first `index` of all, each with how many there are up to it."""
-        for place in range(bisect_right(self._ends, index), len(self._units)):
-            unit, end = self._units[place], self._ends[place]
+        for place in range(bisect_right(self._ends, index), len(self.units)):
+            unit, end = self.units[place], self._ends[place]
             if isinstance(unit, Stamped):
                 if unit.topic in topics:
                     yield end, unit

@@ -16,7 +16,7 @@ def tell(library: Library, recall: Recall) -> Recalled:
     """The answer to a question: it follows from the lanes alone, whoever is asked."""
     epoch, index, floors = recall.epoch, recall.index, None
     if epoch < 0:
-        epoch = _beginning(library, recall)
+        epoch = beginning(library, recall)
     library.find(epoch)
     if epoch < library.chapters.oldest:
         epoch, index = library.chapters.oldest, 0
@@ -61,7 +61,7 @@ def _first_since(
     return Recalled(asked, (), epoch + 1, 0, floors if done else None, done)
 
 
-def _beginning(library: Library, recall: Recall) -> int:
+def beginning(library: Library, recall: Recall) -> int:
     """The chapter to begin with: the first one kept, or the last that begins with nothing new to the asker."""
     if recall.clock:
         for epoch in range(recall.until, library.chapters.nearest(0) - 1, -1):

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
     )
     from pyspark.sql.types import StructType
 
@@ -44,3 +46,17 @@ class DefaultSource(DataSource):
         from unisono.pipeline.stream.source import LiveReader
 
         return LiveReader(source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For `df.write`."""
+        from unisono.pipeline.stream.options import sink_options
+        from unisono.pipeline.stream.sink import BatchWriter
+
+        return BatchWriter(sink_options(self.options, streaming=False), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """For `df.writeStream`."""
+        from unisono.pipeline.stream.options import sink_options
+        from unisono.pipeline.stream.sink import LiveWriter
+
+        return LiveWriter(sink_options(self.options, streaming=True), schema, overwrite=overwrite)

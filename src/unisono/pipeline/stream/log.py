@@ -155,6 +155,8 @@ class Log:
             except UnreadError as unread:
                 pieces = unread.pieces
             if not pieces:
+                if self.library.tidy():
+                    continue  # there is room now
                 barren += 1
                 if barren > LOOKS_MAX:
                     raise UnconfirmedError("the log cannot be read: what should be kept of it is not there")
@@ -208,6 +210,15 @@ class Log:
             self._told[epoch] = told
         return self._told[epoch]
 
+    async def units(self, epoch: int) -> list[Unit]:
+        """Everything that is stored of an epoch, in no order; GoneError if it is not kept any more."""
+        if epoch < self.newest:
+            found = await self.know(lambda: self._kept(epoch, lambda: self.library.chapter(epoch)))
+            return found.units
+        reading = self.library.present()
+        await self._read_on(reading)
+        return reading.found.units()
+
     def _kept(self, epoch: int, ask: Callable[[], T]) -> T:
         self.library.find(epoch)
         if epoch < self.library.chapters.oldest:
@@ -226,16 +237,20 @@ class Log:
         assert self.control is not None
         if not is_ordered(self.control.plan, present.topics):
             return chapter  # nothing of it is final before it is over
-        while True:
+        await self._read_on(reading)
+        if count := present.extend(reading.found.units()):
+            chapter.grow(present.units[-count:])
+        return chapter
+
+    async def _read_on(self, reading: Reading) -> None:
+        """Read an epoch up to its end, or as far as it is written now."""
+        is_more = True
+        while is_more:
             reading.ended.clear()
             before = dict(reading.after)
             for piece in await asyncio.gather(*map(self._read, reading.wanted())):
                 self.library.read_back(piece)
-            if reading.after == before or reading.ended >= reading.open:
-                break
-        if count := present.extend(reading.found.units()):
-            chapter.grow(present.units[-count:])
-        return chapter
+            is_more = reading.after != before and not reading.ended >= reading.open
 
     def _forget(self, epoch: int) -> None:
         """Closed epochs that are behind us are read again if somebody wants them again."""

@@ -18,17 +18,19 @@ class Offset(msgspec.Struct, frozen=True):
     world: int  # of which system they are
     epoch: int
     clock: Entries
+    tasks: int = 1  # into which what lies before it is cut; a batch is cut alike whenever it is read
 
     def as_json(self) -> dict[str, Any]:
         """What Spark keeps; equal offsets look alike."""
-        return {"world": f"{self.world:012x}", "epoch": self.epoch, "clock": dict(sorted(self.clock.items()))}
+        clock = dict(sorted(self.clock.items()))
+        return {"world": f"{self.world:012x}", "epoch": self.epoch, "clock": clock, "tasks": self.tasks}
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Offset:
         """An offset that Spark has kept."""
         try:
             clock = msgspec.convert(kept["clock"], dict[str, int])
-            return cls(int(str(kept["world"]), 16), int(kept["epoch"]), clock)
+            return cls(int(str(kept["world"]), 16), int(kept["epoch"]), clock, max(1, int(kept["tasks"])))
         except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise ConfigError(f"{kept!r:.200} is no offset of this source: {error!r}") from None
 

@@ -50,6 +50,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     value_format: str = "bytes"
     id_column: str | None = None  # None: ids are query, batch, partition and row
     query_id: str | None = None
+    batch_id: int = 0
     fail_on_data_loss: bool = True
 
 
@@ -66,7 +67,7 @@ SOURCE = (
     "valueFormat",
     "minPartitions",
 )
-SINK = ("topic", "valueFormat", "idColumn", "queryId", "failOnDataLoss", "checkpointLocation")
+SINK = ("topic", "valueFormat", "idColumn", "queryId", "batchId", "failOnDataLoss", "checkpointLocation")
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -96,9 +97,13 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     )
 
 
-def sink_options(given: Mapping[str, str]) -> SinkOptions:
+def sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """The options of `writeStream` or `write`; ConfigError names the first that will not do."""
     said = _known(given, SINK, "sink")
+    if streaming and "batchId" in said:
+        raise ConfigError("batchId is for batches (df.write): a stream has its own; leave it out")
+    if not streaming and ("batchId" in said) > ("queryId" in said):
+        raise ConfigError("batchId counts the batches of a query; say which one with queryId=")
     topic = said.get("topic")
     if topic is not None:
         _checked("topic", check_topic, topic)
@@ -108,6 +113,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         value_format=_choice(said, "valueFormat", ("bytes", "json")),
         id_column=said.get("idColumn"),
         query_id=said.get("queryId"),
+        batch_id=_number(said, "batchId", 0, 0),
         fail_on_data_loss=_yes(said, "failOnDataLoss", True),
     )
 

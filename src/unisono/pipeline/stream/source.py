@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from unisono.model.errors import ConfigError, DeletedError, ForgottenError
+from unisono.model.ids import is_pattern
 from unisono.pipeline.stream.link import close_link, link_to
 from unisono.pipeline.stream.log import Log
 from unisono.pipeline.stream.offsets import Offset
@@ -34,8 +36,9 @@ T = TypeVar("T")
 class Planner:
     """What the driver knows; it is made where it is needed, and never travels."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, *, streaming: bool) -> None:
         self.options = options
+        self._streaming = streaming
         self.link = link_to(options.url)
         self.log = Log(self.link, options.names)
         self._planned: Planned | None = None
@@ -48,18 +51,20 @@ class Planner:
     async def _open(self) -> None:
         await self.log.open()
         await self.log.order_together()
-        self._check_topics(0)
+        self._check_topics()
 
-    def _check_topics(self, behind: int) -> None:
-        """Nobody should wait for what cannot come."""
+    def _check_topics(self) -> None:
+        """Nobody should wait for what cannot come, nor be told nothing of a topic that was never there."""
         control = self.log.control
         assert control is not None
-        for name in self.options.names if self.options.fail_on_data_loss else ():
-            if name in control.closed:
+        for name in self.options.names:
+            if self._streaming and self.options.fail_on_data_loss and name in control.closed:
                 raise DeletedError(
                     f"the topic '{name}' was deleted: nothing comes of it any more; leave it out of subscribe=, or say "
                     "failOnDataLoss=false"
                 )
+            if not self._streaming and not is_pattern(name) and name not in control.owner:
+                raise ConfigError(f"there is no topic '{name}'; see `unisono topics`")
 
     async def where(self, where: Where) -> Offset:
         """An offset that somebody has described."""
@@ -80,7 +85,9 @@ class Planner:
         await self._look(start)
         self._planned = await plan(self.log, start, end, limit)
         self._check_loss(self._planned)
-        return self._planned.end
+        end = msgspec.structs.replace(self._planned.end, tasks=self.options.tasks)
+        self._planned = self._planned._replace(end=end)
+        return end
 
     async def between(self, start: Offset, end: Offset) -> list[Slice]:
         """The rows of a batch, cut for tasks."""
@@ -89,7 +96,7 @@ class Planner:
             self._planned = await plan(self.log, start, end)
             self._check_loss(self._planned)
         planned, self._planned = self._planned, None
-        return list(slices(planned, self.options.names, self.options.tasks))
+        return list(slices(planned, self.options.names, end.tasks))
 
     async def _look(self, start: Offset) -> None:
         if start.world != self.log.world:
@@ -98,7 +105,7 @@ class Planner:
                 "one; begin with a new checkpoint"
             )
         await self.log.order_together()
-        self._check_topics(0)
+        self._check_topics()
 
     def _check_loss(self, planned: Planned) -> None:
         if planned.lost and self.options.fail_on_data_loss:
@@ -121,7 +128,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def planner(self) -> Planner:
         """Made when first asked for."""
         if self._planner is None:
-            self._planner = Planner(self.options)
+            self._planner = Planner(self.options, streaming=True)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -178,7 +185,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The slices, and an empty one if there are none."""
-        planner = Planner(self.options)
+        planner = Planner(self.options, streaming=False)
         try:
             return [InputPartition(piece) for piece in planner.run(self._slices(planner))] or [
                 InputPartition(None)
@@ -187,7 +194,7 @@ class BatchReader(DataSourceReader):
             close_link(self.options.url)
 
     async def _slices(self, planner: Planner) -> list[Slice]:
-        end = await planner.where(self.options.end)
+        end = msgspec.structs.replace(await planner.where(self.options.end), tasks=self.options.tasks)
         start = await planner.where(self.options.start)
         return await planner.between(start, end)
 

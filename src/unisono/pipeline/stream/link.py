@@ -32,9 +32,9 @@ class Link:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="unisono link", daemon=True)
         self._forbidden = ""
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
         self.service: NatsService
         self.store: Store
         self.chest: Chest
@@ -48,6 +48,8 @@ class Link:
             )
         self.service, self.store = service, store
         self.chest = Chest(store, service.capabilities.frame_bytes_max)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="unisono link", daemon=True)
         self._thread.start()
         try:
             self.run(self._connect(store))
@@ -91,12 +93,13 @@ class Link:
 
     def close(self) -> None:
         """Let go."""
-        if self._thread.is_alive():
+        try:
             asyncio.run_coroutine_threadsafe(self.service.close(), self._loop).result(CLOSE_S)
+        finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+            if not self._thread.is_alive():
+                self._loop.close()
 
     async def read(
         self, lane: str, after: int, limit: int | None

@@ -81,7 +81,8 @@ async def plan(log: Log, start: Offset, end: Offset | None, limit: float = inf) 
                 pieces.append(Piece(log.place_of(epoch, unit), before, taken, _size(unit)))
                 room -= taken
             i += 1
-        chapter.remember(clock, max(0, i - 1))  # the last one may have been cut
+        if upto is None:
+            chapter.remember(clock, max(0, i - 1))  # the last one may have been cut
         if room <= 0 or epoch >= last:
             break
         epoch, more = await _enter(log, epoch + 1, clock)

@@ -15,6 +15,7 @@ NAMES = {
     "Bus",
     "ClosedError",
     "ConfigError",
+    "Deadlines",
     "DeletedError",
     "FilterError",
     "Event",
@@ -24,6 +25,7 @@ NAMES = {
     "HeldError",
     "HistoryError",
     "JournalError",
+    "LateError",
     "PayloadError",
     "PlanError",
     "Receipt",
@@ -61,7 +63,8 @@ def test_connect():
         "outbox: 'int' = 65536, payload_max: 'int' = 1048576, publish_timeout: 'float' = 30.0, "
         "node_timeout: 'float' = 5.0, causal: 'bool' = False, durability: 'Durability | None' = None, "
         "sequencer: 'Sequencer | None' = None, "
-        "metrics: 'Registry | None' = None, trace: 'Tracing | float' = 0.0) -> 'Bus'"
+        "metrics: 'Registry | None' = None, trace: 'Tracing | float' = 0.0, nodes: 'bool' = True, "
+        "deadlines: 'Deadlines | None' = None) -> 'Bus'"
     )
 
 

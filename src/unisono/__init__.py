@@ -12,6 +12,7 @@ from unisono.model.errors import (
     HeldError,
     HistoryError,
     JournalError,
+    LateError,
     PayloadError,
     PlanError,
     SlowConsumerError,
@@ -24,6 +25,7 @@ from unisono.model.errors import (
 from unisono.model.event import Event
 from unisono.runtime.bus import Bus
 from unisono.runtime.connecting import connect
+from unisono.runtime.deadline.settings import Deadlines
 from unisono.runtime.receipts import Receipt
 from unisono.runtime.subscription import Subscription
 
@@ -34,6 +36,7 @@ __all__ = [
     "Bus",
     "ClosedError",
     "ConfigError",
+    "Deadlines",
     "DeletedError",
     "Event",
     "FilterError",
@@ -43,6 +46,7 @@ __all__ = [
     "HeldError",
     "HistoryError",
     "JournalError",
+    "LateError",
     "PayloadError",
     "PlanError",
     "Receipt",

@@ -111,7 +111,7 @@ BAD_SUBSCRIPTIONS = [
     (("a",), {"order": "none", "on_gap": "tag"}, "order='none' knows no gaps"),
     (("a",), {"order": "none", "buffer": 3}, "order='none' knows no gaps"),
     (("a",), {"order": "none", "max_hold": 1}, "order='none' knows no gaps"),
-    (("a",), {"deadline": 0.5}, "deadline=0.5: deadlines belong to deadline-causal order"),
+    (("a",), {"deadline": 0.5}, "deadline=0.5: on_gap='wait' waits for what may never come"),
     (("a",), {"where": 7}, "where= is a text"),
     (("a",), {"start": "earliest"}, "start='earliest': a bus inside one process keeps no history"),
     (("a",), {"start": {"a": 3}}, "start={'a': 3}: a bus inside one process keeps no history"),
@@ -256,7 +256,7 @@ def test_payloads_over_the_limit():
         ({"id": ""}, ConfigError, "an id is a string of 1 to 255 characters"),
         ({"id": 7}, ConfigError, "an id is a string of 1 to 255 characters"),
         ({"id": "x" * 256}, ConfigError, "an id is a string of 1 to 255 characters"),
-        ({"deadline": 1}, ConfigError, "deadline= belongs to deadline-causal order"),
+        ({"deadline": 100}, ConfigError, "deadline=100: here it is 0.125 to 10 seconds"),
     ],
     ids=str,
 )

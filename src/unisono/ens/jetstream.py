@@ -12,6 +12,7 @@ import secrets
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -48,6 +49,12 @@ class JetStreamService(NatsService):
         self._watch: asyncio.Task[None] | None = None
         self._repair = asyncio.Event()  # some reader must be made anew
         self._outage = asyncio.Event()  # acknowledgements that are under way will not come
+
+    def aside(self) -> NatsService:
+        """For what is of use for a moment: beside the stream, which keeps all that begins with our prefix."""
+        prefix = f"{self.options.prefix.removesuffix('.')}-aside."
+        options = msgspec.structs.replace(self.options, jetstream=None, prefix=prefix)
+        return NatsService(self._servers, options, reliable=False)
 
     @property
     def js(self) -> JetStreamContext:

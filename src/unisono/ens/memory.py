@@ -76,6 +76,7 @@ class MemoryService:
         self._landed: list[asyncio.Future[None]] = []  # who waits until none is
         self._users = 0
         self._shelf = Shelf()
+        self._aside: MemoryService | None = None
         self.is_left = False  # everybody who came has gone again
 
     @property
@@ -94,6 +95,12 @@ class MemoryService:
     def store(self) -> LocalStore:
         """One more user of what is kept here, in this process."""
         return LocalStore(self.capabilities.frame_bytes_max, self._shelf)
+
+    def aside(self) -> MemoryService:
+        """A service beside this one, as bad: what travels there is nobody's topic here."""
+        if self._aside is None:
+            self._aside = MemoryService(self.misbehaviour)
+        return self._aside
 
     async def connect(self) -> None:
         """Nothing to reach."""

@@ -19,6 +19,7 @@ from unisono.ens.names import from_key, to_key
 from unisono.ens.options import Address
 from unisono.ens.outbox import Parcel
 from unisono.ens.redis import READ_S, RedisOptions, RedisService, runs
+from unisono.ens.redis_pubsub import RedisPubSub
 from unisono.model.errors import GapError
 from unisono.model.ids import is_pattern, matches
 
@@ -57,6 +58,10 @@ START = Position(0, 0)
 
 class RedisStreams(RedisService):
     """One connection that waits for new entries of all followed streams, one that appends."""
+
+    def aside(self) -> RedisPubSub:
+        """For what is of use for a moment, and need not be kept."""
+        return RedisPubSub(self.address, self.options)
 
     def __init__(self, address: Address, options: RedisOptions) -> None:
         super().__init__(address, options, reliable=True)

@@ -95,6 +95,10 @@ class HandlerTimeoutError(UnisonoError, TimeoutError):
     """A handler ran longer than its `handler_timeout`."""
 
 
+class LateError(UnisonoError, TimeoutError):
+    """The deadline of an event was over before anybody could be told of it."""
+
+
 class UnconfirmedError(UnisonoError, TimeoutError):
     """A publish was not confirmed in time; retrying with the same id is safe."""
 

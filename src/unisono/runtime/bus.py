@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from threading import get_ident
 from types import TracebackType
@@ -14,23 +13,17 @@ from typing import Any, Self, TypeVar
 from unisono.engines.plan import Plan, check_plan
 from unisono.ens.port import EventNotificationService
 from unisono.model.durability import Durability
-from unisono.model.errors import (
-    BackPressureError,
-    ClosedError,
-    ConfigError,
-    PayloadError,
-    UnconfirmedError,
-    UnisonoError,
-)
-from unisono.model.frames import RAW, Publication, count_topics
-from unisono.model.ids import check_topic
-from unisono.model.payloads import encode
-from unisono.runtime.counts import Counts
+from unisono.model.errors import ClosedError, UnisonoError
+from unisono.runtime.deadline.broker import DeadlineBroker
+from unisono.runtime.deadline.settings import Deadlines
+from unisono.runtime.deadline.subscription import DeadlineSubscription
 from unisono.runtime.exchange import Exchange
 from unisono.runtime.handlers import Function, Handler, log, name_of, payload_type, serve
+from unisono.runtime.nobody import Nobody
 from unisono.runtime.observer import Observer
-from unisono.runtime.options import check_extras, check_handled, check_number, check_topics, make_options
-from unisono.runtime.receipts import FLIGHT_EVENTS_MAX, Flight, Receipt, unconfirmed
+from unisono.runtime.options import check_handled, check_number, check_topics, make_options
+from unisono.runtime.publishing import Publishing
+from unisono.runtime.receipts import Flight
 from unisono.runtime.recorder import Recorder
 from unisono.runtime.subscription import Subscription
 
@@ -40,7 +33,7 @@ ERRORS_KEPT = 100
 CLOSE_S = 5.0  # how long closing waits for handlers that do not let themselves be cancelled
 
 
-class Bus:
+class Bus(Publishing):
     """Publishes and subscribes; made by `unisono.connect`."""
 
     def __init__(
@@ -53,33 +46,18 @@ class Bus:
         payload_max: int,
         publish_timeout: float,
         observer: Observer | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
-        self.name = name
-        self._observer = observer
+        direct = DeadlineBroker(service, name, deadlines or Deadlines(), recorder)
+        super().__init__(name, direct, recorder, outbox, payload_max, publish_timeout, observer)
         self.errors: deque[Exception] = deque(maxlen=ERRORS_KEPT)  # what handlers raised, newest last
         self._service = service
         self._make_exchange = exchange
-        self._recorder = recorder
-        self._outbox_max = outbox
-        self._payload_max = payload_max
-        self._publish_timeout = publish_timeout
         self._handlers: list[Handler] = []
         self._served: dict[asyncio.Task[None], tuple[Subscription, int]] = {}  # and how many lanes it has
         self._lanes: set[asyncio.Task[None]] = set()
         self._open: dict[Subscription, None] = {}
-        self._state = "new"
         self._stop = asyncio.Event()
-        self._hub: Exchange | None = None
-        self._incarnation = 0  # which life of this name it is; given when it opens
-        self._n = 0
-        self._nth = Counts()
-        self._flights: deque[Flight] = deque()
-        self._flight = Flight()  # the one now boarding
-        self._waiting = 0  # publications that have not departed
-        self._scheduled = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
-        self._flushing: deque[tuple[int, asyncio.Future[None]]] = deque()  # until so many have departed
         self._subscribed = 0
 
     # Opening and closing.
@@ -98,6 +76,7 @@ class Bus:
             self._hub = self._make_exchange()
             await self._hub.open()
             self._incarnation = self._hub.welcome(self)
+            await self._direct.open(self._incarnation, alone=isinstance(self._hub, Nobody))
             if self._observer is not None:
                 self._observer.open(self, self._hub)
             self._state = "open"
@@ -128,6 +107,7 @@ class Bus:
             async with asyncio.timeout(timeout):
                 await self.flush()
                 await self._service.flush()
+                await self._direct.flush()
                 while self._is_busy():
                     await asyncio.sleep(0.001)
                     await self.flush()
@@ -180,6 +160,7 @@ class Bus:
                     stack.push_async_callback(self._service.close)
                 if self._recorder is not None:
                     stack.push_async_callback(self._recorder.close)
+                stack.push_async_callback(self._direct.close)
                 if self._hub is not None:
                     self._hub.unpark(self._depart)
                     stack.push_async_callback(self._hub.part, self)
@@ -204,11 +185,6 @@ class Bus:
         if self._state == "open":
             await self.drain()
 
-    def _opened(self) -> Exchange:
-        if self._hub is None or self._state != "open":
-            raise ClosedError(f"bus '{self.name}' is not open; use 'async with bus:'")
-        return self._hub
-
     @property
     def durability(self) -> Durability:
         """What an event survives when `publish` has returned: none, memory, disk or replicated."""
@@ -229,207 +205,6 @@ class Bus:
         check_plan(plan)
         return self._opened().apply_plan(plan)
 
-    # Publishing.
-
-    async def publish(
-        self,
-        topic: str,
-        data: object,
-        *,
-        id: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        deadline: float | None = None,
-    ) -> Receipt:
-        """Publish one event and return when it has its place in the order.
-
-        Retrying with the same `id` never makes a second event. UnconfirmedError: no confirmation in time.
-        """
-        receipt = None
-        try:
-            async with asyncio.timeout(self._publish_timeout):
-                await self._room()
-                receipt = self.publish_nowait(topic, data, id=id, headers=headers, deadline=deadline)
-                return await receipt
-        except TimeoutError:
-            raise unconfirmed(receipt, topic, 1, self._publish_timeout, self._trouble()) from None
-
-    async def publish_many(self, events: Iterable[tuple[str, object]]) -> list[Receipt]:
-        """Publish (topic, data) pairs in this order; return when all have their places.
-
-        An event that is refused ends it there: those before it are published.
-        """
-        receipts: list[Receipt] = []
-        topic = ""
-        try:
-            for event in events:
-                try:
-                    topic, data = event
-                except (TypeError, ValueError):
-                    raise ConfigError(f"publish_many takes (topic, data) pairs, not {event!r:.80}") from None
-                if self._waiting >= self._outbox_max:
-                    async with asyncio.timeout(self._publish_timeout):
-                        await self._room()
-                receipts.append(self.publish_nowait(topic, data))
-            if receipts:
-                async with asyncio.timeout(self._publish_timeout):
-                    for flight in {receipt._flight: None for receipt in receipts}:
-                        await flight.arrival()
-        except TimeoutError:
-            last = receipts[-1] if receipts else None
-            raise unconfirmed(last, topic, len(receipts), self._publish_timeout, self._trouble()) from None
-        return receipts
-
-    def _trouble(self) -> str:
-        return "" if self._hub is None else self._hub.trouble
-
-    async def _room(self) -> None:
-        while self._waiting >= self._outbox_max:
-            await self.flush()
-
-    def publish_nowait(
-        self,
-        topic: str,
-        data: object,
-        *,
-        id: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        deadline: float | None = None,
-    ) -> Receipt:
-        """Publish one event without waiting; `await` the receipt, or `flush` now and then, to keep in step."""
-        if self._state != "open":
-            raise ClosedError(
-                f"bus '{self.name}' is {self._state}: it takes no events; use 'async with bus:'"
-            )
-        if self._waiting >= self._outbox_max:
-            raise BackPressureError(f"{self._waiting} events wait to be sent; 'await bus.flush()' makes room")
-        if not self._scheduled and get_ident() != self._thread:  # checked once a turn: it costs
-            raise UnisonoError(
-                "a bus is not shared between threads; use asyncio.run_coroutine_threadsafe(bus.publish(…), loop)"
-            )
-        if type(data) is bytes:
-            body, content = data, RAW
-        else:
-            body, content = encode(data)
-        if len(body) > self._payload_max:
-            raise PayloadError(
-                f"a payload of {len(body)} bytes is over the limit of {self._payload_max}; "
-                "send less, or connect with a higher payload_max="
-            )
-        try:
-            nth = self._nth[topic]
-        except (KeyError, TypeError):
-            check_topic(topic)
-            nth = self._new_topic()
-        if id is not None or headers is not None or deadline is not None:
-            check_extras(id, headers, deadline)
-            known = None if id is None else self._opened().ids.find(topic, id)
-            if known is not None:
-                return known
-        self._nth[topic] = nth = nth + 1
-        self._n += 1
-        flight = self._flight
-        publications = flight.publications
-        receipt = Receipt(flight, len(publications))
-        publications.append(
-            Publication(
-                self.name,
-                self._incarnation,
-                self._n,
-                topic,
-                body,
-                content,
-                time.time(),
-                nth,
-                id,
-                None if headers is None else dict(headers),
-            )
-        )
-        self._waiting += 1
-        if id is not None:
-            flight.keyed.append(len(publications) - 1)
-            self._opened().ids.remember(topic, id, receipt)
-        if self._recorder is not None:
-            self._recorder.published(publications[-1])
-        if len(publications) == FLIGHT_EVENTS_MAX:
-            self._flights.append(flight)
-            self._flight = Flight()
-        if not self._scheduled:
-            self._scheduled = True
-            linger_s = self._opened().linger_s
-            if linger_s:
-                self._loop.call_later(linger_s, self._depart)  # type: ignore[union-attr]
-            else:
-                self._loop.call_soon(self._depart)  # type: ignore[union-attr]
-        return receipt
-
-    def _new_topic(self) -> int:
-        """How many events a new topic counts as having had."""
-        if self._nth.is_full:
-            hub, waiting = self._opened(), self._outbox()
-            self._nth.forget(lambda topic: not hub.is_held(topic) and not waiting[topic])
-        return self._nth.floor
-
-    async def flush(self) -> None:
-        """Return when every event published so far has been sent, and slow subscribers have caught up."""
-        self._opened()
-        target = self._n
-        self._depart()
-        await asyncio.sleep(0)  # let the subscribers have them
-        if self._n - self._waiting < target:
-            departed = asyncio.get_running_loop().create_future()
-            self._flushing.append((target, departed))
-            await departed
-        self._opened()  # it may have been closed meanwhile
-
-    def _depart(self) -> None:
-        """Send everything that waits, as far as no subscriber holds us up."""
-        self._scheduled = False
-        if self._state != "open":
-            return
-        hub = self._opened()
-        while self._waiting:
-            if hub.is_full:
-                self._scheduled = True
-                hub.park(self._depart)
-                break
-            if self._flights:
-                flight = self._flights.popleft()
-            else:
-                flight, self._flight = self._flight, Flight()
-            self._waiting -= len(flight.publications)
-            try:
-                hub.depart(flight)
-            except Exception as error:
-                log.exception("bus '%s' could not send %d events", self.name, len(flight.publications))
-                flight.crash(
-                    UnconfirmedError(f"the service did not take the event: {error}; retry with its id")
-                )
-            if self._observer is not None:
-                self._observer.departed(flight)
-            if self._recorder is not None:
-                flight.when_landed(self._recorder.sequenced)
-        self._wake_flushers()
-
-    def _wake_flushers(self) -> None:
-        departed = self._n - self._waiting
-        while self._flushing and self._flushing[0][0] <= departed:
-            _, waiter = self._flushing.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def departed(self, topics: frozenset[str]) -> dict[str, int]:
-        """How many events of each topic this bus has sent; what waits in the outbox has not been."""
-        waiting = self._outbox()
-        return {
-            f"{topic} {self.name} {self._incarnation}": self._nth.setdefault(topic, self._nth.floor)
-            - waiting[topic]
-            for topic in topics
-        }
-
-    def _outbox(self) -> Counter[str]:
-        """How many events of each topic wait to be sent."""
-        return count_topics(p for flight in (*self._flights, self._flight) for p in flight.publications)
-
     # Subscribing.
 
     def subscribe(self, *topics: str, **options: Any) -> Subscription:
@@ -442,12 +217,18 @@ class Bus:
         take) says what happens when somebody else holds it. start= is where it begins: new (default), earliest, a
         datetime, seconds since 1970, or a stamp; gone= (fail, skip) what happens when that is not kept any more.
         where= is a filter on the content (docs/filters.md): events that it does not match are not delivered.
+        deadline= is for how many seconds an event is of use at most: with order="causal" it comes in time or not at all;
+        with total orders on_gap= says what happens to one that is late, tag (event.late) or skip.
         """
         hub = self._opened()
         checked, made = check_topics(topics), make_options(options)
         self._subscribed += 1
         name = made.name or f"{self.name}.{self._subscribed}"
-        subscription = hub.subscription(name, checked, made, self._recorder)
+        subscription: Subscription
+        if made.is_fresh:
+            subscription = DeadlineSubscription(self._direct, hub, name, checked, made, self._recorder)
+        else:
+            subscription = hub.subscription(name, checked, made, self._recorder)
         subscription.observer = self._observer
         subscription.on_open, subscription.on_close = self._admit, self._dismiss
         return subscription

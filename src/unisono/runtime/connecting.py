@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -15,8 +16,11 @@ from unisono.model.errors import ConfigError
 from unisono.observability.metrics import Registry
 from unisono.observability.tracing import Tracing
 from unisono.runtime.bus import PAYLOAD_BYTES_MAX, Bus
+from unisono.runtime.deadline.settings import Deadlines
+from unisono.runtime.exchange import Exchange
 from unisono.runtime.hub import hub_of
 from unisono.runtime.naming import made_up_name
+from unisono.runtime.nobody import Nobody
 from unisono.runtime.observer import Observer
 from unisono.runtime.options import check_number
 from unisono.runtime.recorder import make_recorder
@@ -51,6 +55,8 @@ def connect(
     sequencer: Sequencer | None = None,
     metrics: Registry | None = None,
     trace: Tracing | float = 0.0,
+    nodes: bool = True,
+    deadlines: Deadlines | None = None,
 ) -> Bus:
     """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
 
@@ -65,6 +71,9 @@ def connect(
     otherwise is refused; in one process both mean the same.
     `metrics` is where the bus counts (`unisono.observability.metrics.Registry`), `trace` the share of its events
     that is followed from process to process by OpenTelemetry.
+    `nodes=False` asks for no nodes: the bus has order="causal" with deadline=, which needs none, and no other.
+    `deadlines` says how far clocks may differ and how long an event can be of use (`unisono.Deadlines`); it must be the
+    same in all processes.
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
@@ -74,6 +83,9 @@ def connect(
     check_number("node_timeout", node_timeout, positive=True)
     if sequencer not in (None, *get_args(Sequencer)):
         raise ConfigError(f"sequencer={sequencer!r}; it is 'topics' or 'atoms'")
+    if deadlines is not None and not isinstance(deadlines, Deadlines):
+        raise ConfigError(f"deadlines={deadlines!r:.80}; it is unisono.Deadlines(skew_s=..., ...)")
+    limits = deadlines or Deadlines()
     service = _open(url)
     said = getattr(getattr(service, "options", None), "durability", None)  # the URL may say it as well
     wanted = check_durability(durability or said or "none")
@@ -84,17 +96,31 @@ def connect(
     if not service.capabilities.sequenced:
         payload_max = min(payload_max, service.capabilities.frame_bytes_max)
     if service.capabilities.carries_objects:
+        if not nodes:
+            raise ConfigError(f"nodes=False: {url} has no nodes anyway; leave it out")
         if wanted != "none":
             raise ConfigError(f"durability='{wanted}': {url} keeps nothing beyond this process; leave it out")
         return kind(
-            service, partial(hub_of, service), name, recorder, outbox, payload_max, publish_timeout, observer
+            service,
+            partial(hub_of, service),
+            name,
+            recorder,
+            outbox,
+            payload_max,
+            publish_timeout,
+            observer,
+            limits,
         )
     from unisono.runtime.remote.client import Client  # not everybody needs it
     from unisono.runtime.remote.wire import check_name
 
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
-    exchange = partial(
+    exchange: Callable[[], Exchange] = partial(
         Client, service, name, node_timeout, causal=causal, durability=wanted, sequencer=sequencer
     )
-    return kind(service, exchange, name, recorder, outbox, payload_max, publish_timeout, observer)
+    if not nodes:
+        if durability is not None or sequencer is not None:
+            raise ConfigError("nodes=False: nobody stores or sequences; leave out durability= and sequencer=")
+        exchange = partial(Nobody, service)
+    return kind(service, exchange, name, recorder, outbox, payload_max, publish_timeout, observer, limits)

@@ -152,7 +152,12 @@ class Lane:
         self._missed += 1
         number = entries.get(publication.topic, 0)
         self._record(
-            Kind.DROPPED, event=str(publication.id), topic=publication.topic, number=number, reason=reason
+            Kind.DROPPED,
+            event=str(publication.id),
+            topic=publication.topic,
+            number=number,
+            reason=reason,
+            deadline=publication.deadline,
         )
 
     def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:

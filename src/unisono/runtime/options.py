@@ -24,9 +24,6 @@ Ack: TypeAlias = Literal["auto", "manual"]
 Gone: TypeAlias = Literal["fail", "skip"]
 
 THRESHOLD = 2
-_LATER = {
-    "deadline": "deadlines belong to deadline-causal order, which this version does not have yet",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +50,6 @@ class Options:
         _one_of("order", self.order, get_args(Order))
         _one_of("on_gap", self.on_gap, get_args(OnGap))
         _one_of("slow", self.slow, get_args(Slow))
-        for option, why in _LATER.items():
-            if getattr(self, option) is not None:
-                raise ConfigError(f"{option}={getattr(self, option)!r}: {why}")
         check_number("buffer", self.buffer, whole=True)
         check_number("queue", self.queue, whole=True, least=1)
         check_number("slow_timeout", self.slow_timeout)
@@ -71,6 +65,7 @@ class Options:
             parse(self.where)  # FilterError shows the place
         check_type(self.type)
         self._check_durable()
+        self._check_deadline()
         SubscriberSettings(self.on_gap, self.buffer, self.max_hold)  # refuses contradictions
 
     def _check_durable(self) -> None:
@@ -100,6 +95,36 @@ class Options:
         if self.slow == "drop":
             raise ConfigError(f"{what} leaves nothing out; use slow='wait' or slow='fail'")
 
+    def _check_deadline(self) -> None:
+        """Refuse what a deadline contradicts."""
+        if self.deadline is None:
+            return
+        check_number("deadline", self.deadline, positive=True)
+        what = f"deadline={self.deadline:g}"
+        if self.order in ("none", "fifo"):
+            raise ConfigError(
+                f"{what}: order={self.order!r} holds nothing back, and knows no deadline; use order='causal', or "
+                "'total' with on_gap='tag' or 'skip'"
+            )
+        if self.is_durable or self.beginning != NEW:
+            raise ConfigError(f"{what} is about fresh events; leave out ack= and start=, or deadline=")
+        if self.is_fresh:
+            if self.on_gap in ("tag", "fail") or self.buffer or self.max_hold is not None:
+                raise ConfigError(
+                    f"{what} with order='causal' holds an event until its deadline and drops what comes after its "
+                    "effects; leave out on_gap=, buffer= and max_hold=, or use order='total'"
+                )
+        elif self.on_gap in ("wait", "fail"):
+            raise ConfigError(
+                f"{what}: on_gap={self.on_gap!r} waits for what may never come; with order={self.order!r} use "
+                "on_gap='tag' or 'skip', or order='causal'"
+            )
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it hears events from bus to bus, in deadline-causal order."""
+        return self.order == "causal" and self.deadline is not None
+
     @property
     def beginning(self) -> str | float | dict[str, int]:
         """Where it begins: `new`, `earliest`, seconds since 1970, or a stamp."""
@@ -125,8 +150,8 @@ class Options:
         """Raise ConfigError if it asks for an order that nobody gives where nobody sequences."""
         if self.is_total:
             raise ConfigError(
-                f"order={self.order!r}: nobody sequences on udp://; use order='none', or 'fifo' with on_gap='skip' and "
-                "max_hold=, or a broker (nats://, redis://, mqtt://)"
+                f"order={self.order!r}: nobody sequences on udp://; use order='causal' with deadline=, or 'none', or "
+                "'fifo' with on_gap='skip' and max_hold=, or a broker (nats://, redis://, mqtt://)"
             )
         self.check_kept("an overlay")
 
@@ -205,7 +230,7 @@ def check_fewer(name: str, asked: frozenset[str], patterns: Iterable[str], fewer
 def check_extras(id: str | None, headers: Mapping[str, str] | None, deadline: float | None) -> None:
     """Raise ConfigError or PayloadError unless an event can be published with these."""
     if deadline is not None:
-        raise ConfigError("deadline= belongs to deadline-causal order, which this version does not have yet")
+        check_number("deadline", deadline, positive=True)
     if headers is not None and not isinstance(headers, Mapping):
         raise PayloadError(f"headers are a mapping of strings, not {type(headers).__name__}")
     for key, value in (headers or {}).items():

@@ -37,6 +37,7 @@ class Flight:
         "run",
         "seats",
         "stamps",
+        "timed",
     )
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Flight:
         self.keyed: list[int] = []  # seats of those that were given an id
         self.known: set[int] | None = None  # seats of those that had a place before
         self.arrived = False
+        self.timed = False  # whether one of them has a deadline
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
         self.stamps: dict[int, Stamp] | None = None  # by seat, if nodes gave them, as they came

@@ -165,6 +165,7 @@ class Subscription(Lane, ABC):
                 number=floor,
                 order=self.options.order,
                 on_gap=self.options.on_gap,
+                deadline=self.options.deadline,
             )
 
     def _record_left(self, topics: frozenset[str]) -> None:

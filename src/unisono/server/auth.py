@@ -62,11 +62,12 @@ def node_permissions(prefix: str) -> Permissions:
 
 
 def client_permissions(prefix: str, client: str) -> Permissions:
-    """A client may ask nodes in its own name, hear events, and hear the answers that are meant for it."""
+    """A client may ask nodes and tell others in its own name, hear events, and hear the answers meant for it."""
     return Permissions(
-        (f"{prefix}in.*.{client}.*",),
+        (f"{prefix}in.*.{client}.*", f"{prefix}d.{client}.>"),
         (
             f"{prefix}e.>",
+            f"{prefix}d.>",
             f"{prefix}ctl",
             f"{prefix}beat",
             f"{prefix}out.{client}.>",

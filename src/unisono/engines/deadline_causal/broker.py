@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from unisono.engines.deadline_causal.compression import Bases, write
 from unisono.engines.deadline_causal.effects import (
+    EVERYBODY,
     NO_TIME,
     Accept,
     Effect,
@@ -34,7 +35,7 @@ from unisono.engines.deadline_causal.frames import (
     Submit,
     Submitted,
 )
-from unisono.engines.deadline_causal.gossip import Neighbours, compact, unpack
+from unisono.engines.deadline_causal.gossip import REST_EVERY, Neighbours, compact, unpack
 from unisono.engines.deadline_causal.holdback import Deliver, Discard, HoldBack, Outcome
 from unisono.engines.deadline_causal.seats import Seats
 from unisono.engines.deadline_causal.settings import CausalSettings
@@ -56,10 +57,16 @@ class Broker:
         topics: Iterable[str] = (),
         contacts: Mapping[str, Iterable[str]] | None = None,
         zone: str = "",
+        *,
+        multicast: bool = False,
     ) -> None:
-        """`contacts` are other brokers and the topics they are known to have; the rest they tell themselves."""
+        """`contacts` are other brokers and the topics they are known to have; the rest they tell themselves.
+
+        `multicast` is whether the network reaches everybody with one datagram: then nobody need be known for it.
+        """
         self.name = name
         self.settings = settings
+        self.multicast = multicast
         self.round = 0
         self.clock = HybridClock()
         self.hold = HoldBack(settings, topics, settings.reserve)
@@ -117,7 +124,8 @@ class Broker:
         self.cache[event.key] = event
         trim(self.cache, self.settings.cache_max)
         effects: list[Effect] = [Accept(publication.id)]
-        effects += [Send(member, Multicast(sent, is_base)) for member in members]
+        frame = Multicast(sent, is_base)
+        effects += [Send(member, frame) for member in ([EVERYBODY] if self.multicast else members)]
         return effects + self._settle(self.hold.take([event], self.round))
 
     def stamp(self, publication: Publication, last: int, context: Past) -> Event:
@@ -245,7 +253,9 @@ class Broker:
         partners = self.neighbours.partners(self.topics, self.round)
         if self.announces:
             self.announces -= 1
-            partners = sorted({*partners, *self.neighbours.names})
+            partners = sorted({*partners, *([EVERYBODY] if self.multicast else self.neighbours.names)})
+        elif self.multicast and self.round % REST_EVERY == 0:
+            partners = [*partners, EVERYBODY]
         return [Send(partner, digest) for partner in partners]
 
     def _ask(self) -> list[Effect]:

@@ -34,6 +34,10 @@ class Move(NamedTuple):
 Input: TypeAlias = Heard | Publish | Change | Move | Tick
 
 
+EVERYBODY = "*"
+"""Whom a multicast reaches at once, where the network has one: an event, all brokers of its topic; else, all brokers."""
+
+
 class Send(NamedTuple):
     """Send a datagram."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from unisono.engines.deadline_causal.events import Event, Key
 from unisono.engines.deadline_causal.predicates import (
     is_deliverable,
@@ -54,6 +56,7 @@ class HoldBack:
         self.pending: dict[Key, Event] = {}
         self.seen: set[Key] = set()
         self.deadlines: dict[Key, int] = {}  # logical ones of what is pending, while it is looked at
+        self.patience: dict[str, float] = {}  # by topic: seconds for which its events are of use here at most
         self.round = 0  # when it was last looked at what can be forgotten
 
     def join(self, topics: Iterable[str]) -> None:
@@ -75,12 +78,9 @@ class HoldBack:
     def take(self, events: Iterable[Event], round: int) -> list[Outcome]:
         """Events have come together, each for the first time or not: none of them is overtaken by another."""
         outcomes: list[Outcome] = []
-        for event in events:
-            if (
-                event.topic in self.mine
-                and event.key not in self.seen
-                and event.stamp >= self._horizon(round)
-            ):
+        for one in events:
+            if one.topic in self.mine and one.key not in self.seen and one.stamp >= self._horizon(round):
+                event = self._here(one)
                 self.seen.add(event.key)
                 reason = self.refusal(event, round)
                 if reason is None:
@@ -88,6 +88,14 @@ class HoldBack:
                 else:
                     outcomes.append(Discard(event, reason))
         return outcomes + self.pump(round)
+
+    def _here(self, event: Event) -> Event:
+        """The event with its last round here, which may be an earlier one than elsewhere."""
+        patience = self.patience.get(event.topic)
+        if patience is None:
+            return event
+        last = self.settings.last_round(event.publication.published_at + patience)
+        return event if last >= event.last else msgspec.structs.replace(event, last=last)
 
     def refusal(self, event: Event, round: int) -> str | None:
         """Why an event that has come is dropped, if it is."""
@@ -185,6 +193,7 @@ class HoldBack:
         twin = type(self)(self.settings, self.mine, self.reserve)
         twin.known, twin.floors = dict(self.known), dict(self.floors)
         twin.pending, twin.seen, twin.round = dict(self.pending), set(self.seen), self.round
+        twin.patience = dict(self.patience)
         return twin
 
     def state(self) -> tuple[object, ...]:

@@ -1,0 +1,58 @@
+"""Deadlines between processes, on every broker: from bus to bus, with nodes and without."""
+
+import asyncio
+
+import pytest
+from remote_kit import connect, nodes, run, take
+
+from unisono import ConfigError, Deadlines
+
+QUICK = Deadlines(round_s=0.02, skew_s=0.02)
+
+
+def test_a_reply_comes_after_its_question_and_nobody_sequences(url):
+    async def main():
+        options = {"nodes": False, "deadlines": QUICK}
+        async with (
+            connect(url, "asks", **options) as asks,
+            connect(url, "replies", **options) as replies,
+            connect(url, "listens", **options) as listens,
+            replies.subscribe("a", order="causal", deadline=5.0) as questions,
+            listens.subscribe("a", "b", order="causal", deadline=5.0) as everything,
+        ):
+
+            async def reply():
+                for event in await take(questions, 50):
+                    replies.publish_nowait("b", event.data, deadline=5.0)
+
+            replying = asyncio.create_task(reply())
+            for n in range(50):
+                await asks.publish("a", n, deadline=5.0)
+            got = [(event.topic, event.data) for event in await take(everything, 100)]
+            await replying
+            assert [n for topic, n in got if topic == "a"] == list(range(50))
+            for n in range(50):
+                assert got.index(("a", n)) < got.index(("b", n))
+
+    run(main())
+
+
+def test_with_nodes_everybody_hears_everything(nats_url):
+    async def main():
+        async with (
+            nodes(nats_url, "n1"),
+            connect(nats_url, "p", deadlines=QUICK) as p,
+            connect(nats_url, "s", deadlines=QUICK) as s,
+            s.subscribe("a", "b", order="causal", deadline=5.0) as fresh,
+            s.subscribe("a", "b") as everything,
+        ):
+            receipt = await p.publish("a", 1, deadline=5.0)
+            assert receipt.stamp["a"] == 1
+            await p.publish("b", 2)
+            for events in (fresh, everything):
+                assert [event.data for event in await take(events, 2)] == [1, 2]
+            with pytest.raises(ConfigError, match="needs nodes"):
+                async with connect(nats_url, "q", nodes=False) as q:
+                    q.subscribe("a")
+
+    run(main())

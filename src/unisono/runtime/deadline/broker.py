@@ -207,7 +207,7 @@ class DeadlineBroker:
                 topic=publication.topic,
                 number=stamp,
                 stamp={"/".join(stream): number for stream, number in event.past.items()},
-                deadline=publication.deadline,
+                deadline=self.settings.due_at(event.last - self.settings.reserve),
             )
         return True
 

@@ -88,15 +88,15 @@ def through_json(offset):
     return json.loads(json.dumps(offset))
 
 
-def read_batch(url, **options):
+def read_batch(url=None, **options):
     """A batch."""
-    read = source_options({"url": url, **options}, streaming=False)
+    read = source_options(options if url is None else {"url": url, **options}, streaming=False)
     reader = BatchReader(read, ddl(schema_of(read)))
     parts = [pickle.loads(pickle.dumps(part)) for part in reader.partitions()]
     try:
         return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     finally:
-        close_link(url)
+        close_link(read.url)
 
 
 def write(url, rows, *, batch=0, partition=0, query="q", **options):

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import TimeoutError as LateError
 from typing import Any, TypeVar
 
+from unisono.ens.ending import end
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import state_of
 from unisono.ens.nats_store import NatsStore
@@ -17,11 +18,14 @@ from unisono.ens.store import Store
 from unisono.model.codec import decode_record
 from unisono.model.errors import ConfigError, FrameError, UnconfirmedError
 from unisono.model.lanes import LaneRecord, SealRecord
+from unisono.runtime.bus import Bus
+from unisono.runtime.connecting import connect
 from unisono.runtime.remote.chest import Chest
 
 PATIENCE_S, AGAIN_S = 60.0, 0.2  # a server may be restarted, or elect a leader, while we read
 BOUND_S = 300.0  # for anything that is asked for; each step of it has a bound of its own
 CLOSE_S = 5.0
+CONFIRM_S = 120.0  # for what is published: an outage may last so long
 NOTHING = SealRecord(0)  # what a reader makes of a record that is none
 
 T = TypeVar("T")
@@ -32,9 +36,9 @@ class Link:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._forbidden = ""
         self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread
+        self._bus: Bus | None = None
         self.service: NatsService
         self.store: Store
         self.chest: Chest
@@ -59,26 +63,32 @@ class Link:
         return self
 
     async def _connect(self, store: NatsStore) -> None:
-        self.service.on_trouble = self._trouble
-        await self.service.connect()
-        try:
-            if await state_of(self.service, store.bucket) is None:
-                raise ConfigError(
-                    f"there is no system at {self.service.url} with the bucket '{self.service.options.bucket}'; start one "
-                    "(`unisono up` or `unisono node`), or say its bucket= and prefix= in the URL"
-                )
-            await store.open()
-        except (UnconfirmedError, ConnectionError):
-            if self._forbidden:
-                raise ConfigError(
-                    f"{self.service.url} does not let us read the lanes ({self._forbidden}); the source and the sink "
-                    "read them as nodes do, so give them the nodes' credentials (credentials/node.toml)"
-                ) from None
-            raise
+        forbidden: asyncio.Future[str] = self._loop.create_future()
 
-    def _trouble(self, error: Exception) -> None:
-        if "permissions violation" in str(error).lower():
-            self._forbidden = str(error)
+        def trouble(error: Exception) -> None:
+            if "permissions violation" in str(error).lower() and not forbidden.done():
+                forbidden.set_result(str(error))
+
+        self.service.on_trouble = trouble
+        await self.service.connect()
+        opening = asyncio.ensure_future(self._open_store(store))
+        await asyncio.wait((opening, forbidden), return_when=asyncio.FIRST_COMPLETED)
+        if forbidden.done():
+            await end(opening)
+            raise ConfigError(
+                f"{self.service.url} does not let us read the lanes ({forbidden.result()}); the source and the sink read them "
+                "as nodes do, so give them the nodes' credentials (credentials/node.toml)"
+            )
+        await opening
+
+    async def _open_store(self, store: NatsStore) -> None:
+        """Find what nodes keep; we make nothing."""
+        if await state_of(self.service, store.bucket) is None:
+            raise ConfigError(
+                f"there is no system at {self.service.url} with the bucket '{self.service.options.bucket}'; start one "
+                "(`unisono up` or `unisono node`), or say its bucket= and prefix= in the URL"
+            )
+        await store.open()
 
     def run(self, request: Coroutine[Any, Any, T], bound_s: float = BOUND_S) -> T:
         """What comes of it; nobody waits for ever."""
@@ -94,12 +104,23 @@ class Link:
     def close(self) -> None:
         """Let go."""
         try:
-            asyncio.run_coroutine_threadsafe(self.service.close(), self._loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._part(), self._loop).result(CLOSE_S)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_S)
             if not self._thread.is_alive():
                 self._loop.close()
+
+    async def _part(self) -> None:
+        if self._bus is not None:
+            await self._bus.close()
+        await self.service.close()
+
+    async def bus(self) -> Bus:
+        """A bus at the same URL; it stays as long as the link does."""
+        if self._bus is None:
+            self._bus = await connect(self.url, publish_timeout=CONFIRM_S).__aenter__()
+        return self._bus
 
     async def read(
         self, lane: str, after: int, limit: int | None

@@ -13,12 +13,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType
 
 from unisono.model.errors import ConfigError, PayloadError, UnconfirmedError
-from unisono.pipeline.stream.link import Link, link_to
+from unisono.pipeline.stream.link import CONFIRM_S, Link, link_to
 from unisono.pipeline.stream.log import Log
 from unisono.pipeline.stream.marks import Mark, brief, key_of, look, put, stored_ids
 from unisono.pipeline.stream.options import SinkOptions
-from unisono.runtime.bus import Bus
-from unisono.runtime.connecting import connect
 from unisono.runtime.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 WINDOW = 4096  # rows that are published before those of the window before must be confirmed
-CONFIRM_S = 120.0  # an outage may last so long
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark calls them
 
@@ -190,7 +187,7 @@ class Publishing:
 
     async def window(self, events: list[Event]) -> None:
         """Publish, and wait for the window before."""
-        bus = await bus_of(self._link)
+        bus = await self._link.bus()
         receipts = [bus.publish_nowait(e.topic, e.data, id=e.id, headers=e.headers) for e in events]
         await self.settle()
         self._under_way = receipts
@@ -207,18 +204,6 @@ class Publishing:
                 f"{len(receipts)} events were not confirmed within {CONFIRM_S:g} s; see whether the nodes are well. Spark may "
                 "write the batch again: what is stored is not published twice"
             ) from None
-
-
-_buses: dict[Link, Bus] = {}
-
-
-async def bus_of(link: Link) -> Bus:
-    """The bus of this process at a link; it stays, because Spark's workers are asked again and again."""
-    if link not in _buses:
-        bus = connect(link.url, publish_timeout=CONFIRM_S)
-        await bus.__aenter__()
-        _buses[link] = bus
-    return _buses[link]
 
 
 class LiveWriter(_Writer, DataSourceStreamArrowWriter):

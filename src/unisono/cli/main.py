@@ -20,6 +20,7 @@ from unisono.cli import (
     bench_sim,
     demo,
     dispatcher,
+    doctor,
     lab,
     node,
     pipeline,
@@ -45,6 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.add_typer(lab.app, name="lab")
 bench.app.command("pipeline")(bench_pipeline.pipeline)
 app.add_typer(bench.app, name="bench")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from operator import length_hint
@@ -163,6 +164,11 @@ class Lane:
     def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:
         """Events have come, and were queued now."""
         return observer.came(events, self)
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let somebody look on from now on, or nobody."""
+        self.observer = observer
+        self._since = deque(() if observer is None else [time.time_ns()] * len(self._queue))
 
     @property
     def taken(self) -> int:

@@ -36,6 +36,7 @@ from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.pace import Pace
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.subscription import RemoteSubscription
+from unisono.runtime.remote.teller import Teller
 from unisono.runtime.remote.wire import (
     ASK,
     BEATS,
@@ -115,6 +116,7 @@ class Client:
         self.departures = Departures()
         self.ids = self.departures.ids
         self._pace = Pace()
+        self._teller = Teller(self)
 
     # Opening and closing.
 
@@ -164,6 +166,7 @@ class Client:
 
     def hush(self) -> None:
         """Talk to nobody any more."""
+        self._teller.close()
         self.post.close()
         for host in list(self._hosts.values()):
             self.detach(host)
@@ -282,6 +285,8 @@ class Client:
             self._troubles[beat.node] = beat.trouble
         else:
             self._troubles.pop(beat.node, None)
+        if beat.watched and self.publishers:
+            self._teller.asked_by(beat.node)
         self._ask(beat.version if beat.world == self.world else self._asks_for + 1)
 
     def _unfit(self, told: Told) -> UnisonoError | None:

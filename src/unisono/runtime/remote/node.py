@@ -20,7 +20,6 @@ from unisono.engines.links import Links, LinkSettings
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
 from unisono.engines.takeover.settings import NodeSettings
-from unisono.engines.topic_managers.describing import describe
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.ending import end
@@ -40,6 +39,7 @@ from unisono.runtime.remote.keeper import Keeper
 from unisono.runtime.remote.node_observer import NodeObserver
 from unisono.runtime.remote.places import Places
 from unisono.runtime.remote.post import Post
+from unisono.runtime.remote.telling import PART, Watched
 from unisono.runtime.remote.wire import (
     ASK,
     BEATS,
@@ -111,6 +111,7 @@ class Node:
         self.rejected = 0  # frames and messages that made no sense, or were not theirs to send
         self.life = time.time_ns()
         self._service = service
+        self._watched = Watched()
         self._beats = Beats(name, options.beat_s, options.suspect_s)
         self._stop = asyncio.Event()
         self._error: UnisonoError | None = None
@@ -306,6 +307,9 @@ class Node:
             return
         try:
             source, is_node = source_of(topic)
+            if source.endswith(f".{PART}"):
+                self._watched.hear(source, frame, asyncio.get_running_loop().time())
+                return
             if source == OPERATOR:
                 self._host.handle(Received(self.name, decode_replan(frame)))
                 return
@@ -363,13 +367,13 @@ class Node:
     def _asked(self, topic: str, frame: bytes) -> None:
         """Somebody asks whoever is there."""
         _, _, client, part = topic.split(".")
-        control = self.control
-        if not self._door.may_ask(client, part, asyncio.get_running_loop().time()):
+        control, now = self.control, asyncio.get_running_loop().time()
+        if not self._door.may_ask(client, part, now):
             return  # all of its buses hear the answer that is under way
         if part == ASK and control is not None:
             answer = self._told(control)
         elif part == DESCRIBE:
-            answer = encode(describe(self.engine))
+            answer = self._watched.answer(frame, self.engine, self.observer.metrics, now)
         else:
             self._reject(topic, "nobody knows what to answer")
             return
@@ -465,7 +469,9 @@ class Node:
         trouble, world = self._keeper.trouble[:TROUBLE_MAX], self._keeper.world
         spread = self.control is not None and self.control.sequencer == "atoms"
         oldest = max(OLDEST, ATOMS) if spread else OLDEST  # older nodes would write a record without it
-        beat = Beat(self.name, self.life, world, version, SPEAKS, oldest, trouble, self._latest)
+        leads = self.control is not None and self.control.leader == self.name
+        watched = leads and self._watched.is_watched(asyncio.get_running_loop().time())
+        beat = Beat(self.name, self.life, world, version, SPEAKS, oldest, trouble, self._latest, watched)
         self._post.publish(BEATS, encode(beat))
 
     async def _beat_on(self) -> None:

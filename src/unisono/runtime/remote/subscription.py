@@ -185,6 +185,16 @@ class RemoteSubscription(Subscription):
         return 0 if self._member is None else len(self._member.inner.held)
 
     @property
+    def reached(self) -> dict[str, int]:
+        """Up to where nothing more is to be waited for, by topic; nothing where nobody orders."""
+        return {} if self._member is None else self._member.inner.reached
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let somebody look on from now on, or nobody."""
+        super().observe(observer)
+        self._waits.clear()
+
+    @property
     def fill(self) -> float:
         """How full it is, or what is held back, from 0 to 1."""
         if self._member is None:

@@ -5,6 +5,7 @@
     in.<node>.node.<name>            packets of another node
     in._.<client>.ask                a client asks whoever is there for the control record
     in._.<client>.describe           and for a description of every node
+    in.<node>.<client>._telling      a bus tells of itself, if somebody watches (telling.py)
     in.<node>.admin.rerank           an operator wants other ranks or owners
     out.<client>.<part>.<node>       packets for a part of a client
     ctl                              the control record, when it has changed
@@ -59,6 +60,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
     oldest: int = 1  # the oldest that it works beside
     trouble: str = ""  # why it cannot store anything now
     latest: int = 0  # the latest life of a client that was heard of
+    watched: bool = False  # whether buses are to tell this node how they are
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):

@@ -28,7 +28,9 @@ ARROWS: dict[str, set[str]] = {
     # lab/faults and lab/wan start servers, and talk to the public face; lab/wan tells nodes who sequences what
     "lab": {"sim", "testing", "engines", "history", "model", "runtime", "server", "unisono"},
     "testing": {"sim", "engines", "ens", "history", "model", "runtime", "server"},
+    "web": {"observability", "history", "journal", "lab", "model", "runtime", "unisono"},
     "cli": {
+        "web",
         "pipeline",
         "journal",
         "lab",

@@ -18,6 +18,7 @@ from unisono.cli import (
     bench_scaling,
     bench_sequencers,
     bench_sim,
+    dashboard,
     demo,
     dispatcher,
     doctor,
@@ -45,6 +46,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("dashboard")(dashboard.dashboard)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.add_typer(lab.app, name="lab")

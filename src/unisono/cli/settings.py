@@ -93,6 +93,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_json: bool = False
     metrics_host: str = "127.0.0.1"
     metrics_port: Port | None = None  # None: no metrics; 0: a port that is free
+    dashboard_host: str = "127.0.0.1"
+    dashboard_port: Port = 8765
+    dashboard_token: str | None = None  # None: where one is needed, it is made up
     trace_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0  # the share of events that is traced
     up: UpSettings = UpSettings()
 

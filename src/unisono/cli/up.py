@@ -16,6 +16,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from unisono.cli.dashboard import REPORTS
 from unisono.cli.loop import run_loop
 from unisono.cli.output import MISSED, people
 from unisono.cli.settings import Durability, Sequencer, Settings, load
@@ -25,6 +26,7 @@ from unisono.observability import logs
 from unisono.observability.exposition import MetricsServer
 from unisono.observability.metrics import Registry
 from unisono.server import BundledCluster, BundledServer, ServerSettings
+from unisono.web.serving import Dashboard, DashboardSettings
 
 log = logging.getLogger("unisono.up")
 
@@ -32,6 +34,7 @@ NODE_COMMAND = [sys.executable, "-m", "unisono", "node", "--json"]
 READY_S = 60.0  # for all nodes, from the server's start on
 NODES_STOP_S = 5.0
 SERVER_STOP_S = 3.5
+PAGE = "dashboard"  # the client that the page looks as
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,6 +60,12 @@ def up(
     ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve /metrics and /healthz; 0 takes a free port.")
+    ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve the dashboard, a page that shows everything.")
+    ] = False,
+    dashboard_port: Annotated[
+        int | None, typer.Option(help="Its port; 0 takes a free one. [default: 8765]")
     ] = None,
     monitor_port: Annotated[
         int | None, typer.Option(help="The server's own HTTP pages, on loopback.")
@@ -94,17 +103,21 @@ def up(
     }
     flags = {f"up.{key}": value for key, value in given.items()}
     more = {"durability": durability, "sequencer": sequencer, "metrics_port": metrics_port}
+    more["dashboard_port"] = dashboard_port
     settings = load({**flags, **more, "log_json": log_json})
     logs.configure(settings.log, json=settings.log_json)
-    if not run_loop(System(settings).serve(json=json)):
+    wants_page = dashboard or dashboard_port is not None
+    if not run_loop(System(settings, wants_page=wants_page).serve(json=json)):
         raise typer.Exit(MISSED)
 
 
 class System:
     """The server, the nodes and the metrics of one `up`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, wants_page: bool = False) -> None:
         self._settings = settings
+        self._wants_page = wants_page
+        self._page: Dashboard | None = None
         self._server = server_of(settings, self._tell)
         self._registry = Registry()
         self._metrics = self._registry.new(role="up", name="up")
@@ -153,6 +166,23 @@ class System:
         for node in self._nodes:
             node.start()
         await self._all_ready()
+        if self._wants_page:
+            self._page = await stack.enter_async_context(Dashboard(await self._page_settings()))
+
+    async def _page_settings(self) -> DashboardSettings:
+        """The page looks as a client of its own, that may not do what nodes may."""
+        url, given = self._server.url, self._settings
+        if self._server.settings.auth:
+            known = PAGE in self._server.credentials.clients()
+            url = self._server.client_url(PAGE) if known else await self._server.add_client(PAGE)
+        reports = (REPORTS,) if REPORTS.is_dir() else ()
+        return DashboardSettings(
+            url=url,
+            reports=reports,
+            host=given.dashboard_host,
+            port=given.dashboard_port,
+            token=given.dashboard_token,
+        )
 
     def _node_calls(self) -> tuple[list[str], dict[str, str]]:
         """The command of a node, and its environment. A password is in the latter: others see command lines."""
@@ -209,7 +239,7 @@ class System:
         ]
         document = {
             "url": self._server.url,
-            "dashboard": None,
+            "dashboard": None if self._page is None else self._page.url,
             "pid": os.getpid(),
             "data": str(self._server.settings.data.absolute()),
             "nodes": [{"name": node.name, "pid": node.pid, **node.facts} for node in self._nodes],
@@ -230,6 +260,8 @@ class System:
             lines += [f"client '{name}': UNISONO_CONFIG={path}" for name, path in files]
         if self._pages is not None:
             lines.append(f"metrics: {escape(self._pages.url)}")
+        if self._page is not None:
+            lines.append(f"dashboard: [bold]{escape(self._page.url)}[/]")
         for line in (*lines, "stop with Ctrl-C"):
             people.print(line, soft_wrap=True)  # to be copied whole
 

@@ -424,6 +424,11 @@ class Client:
         return "; ".join(f"node '{node}' says: {why}" for node, why in sorted(self._troubles.items()))
 
     @property
+    def error(self) -> UnisonoError | None:
+        """Why it has ended by itself, if it has."""
+        return self._error
+
+    @property
     def unconfirmed(self) -> int:
         """Events that have no place yet."""
         return len(self.departures)

@@ -18,6 +18,7 @@ import pytest
 
 import unisono
 from unisono import ConfigError, Event, PayloadError
+from unisono.history import Kind, Record
 from unisono.model.frames import Publication
 from unisono.model.payloads import encode
 from unisono.runtime.overlay.key import VARIABLE, key_for
@@ -266,3 +267,57 @@ def test_filters_see_the_first_names_of_an_event_that_has_many() -> None:
     assert (seen["topic"], seen["n0.deep"]) == ("t", 0)
     large = Publication("p", 1, 1, "t", *encode({"a": 1, "b": "x" * 13_000, "c": 2}))
     assert seen_by_filters(large).keys() == {"topic", "publisher", "a"}
+
+
+def test_causes_come_before_effects_and_in_time_over_datagrams_that_get_lost() -> None:
+    async def scene() -> None:
+        async with AsyncExitStack() as stack:
+            sites = await stack.enter_async_context(dispatchers(3, loss=0.1))
+            records: list[Record] = []
+            asks, replies, listens = [
+                await stack.enter_async_context(
+                    unisono.connect(f"udp://{sites[n].name}?loss=0.1", name=f"b{n}", record=records)
+                )
+                for n in range(3)
+            ]
+            questions = await stack.enter_async_context(replies.subscribe("a", order="causal", deadline=3.0))
+            heard = await stack.enter_async_context(listens.subscribe("a", "b", order="causal", deadline=3.0))
+            everything = await stack.enter_async_context(listens.subscribe(">", order="none"))
+
+            async def reply() -> None:
+                async for event in questions:
+                    replies.publish_nowait("b", event.data, deadline=2.0)
+
+            got: list[Event[Any]] = []
+
+            async def listen() -> None:
+                async for event in heard:
+                    got.append(event)  # noqa: PERF401 (it is cancelled in the middle)
+
+            tasks = [asyncio.create_task(reply()), asyncio.create_task(listen())]
+            for n in range(60):
+                await asks.publish("a", n, deadline=2.0)
+                await asyncio.sleep(0.005)
+            await until(lambda: len(got) >= 115)
+            for task in tasks:
+                task.cancel()
+            told = [await everything.get_one(1) for _ in range(everything.waiting)]
+            assert {e.topic for e in told} == {"a", "b"}  # what buses say to each other is nobody's topic
+            places = {(e.topic, e.data): i for i, e in enumerate(got)}
+            assert len(places) == len(got)
+            for (topic, n), place in places.items():
+                assert topic == "a" or ("a", n) not in places or places["a", n] < place
+        dropped = {r.reason for r in records if r.kind is Kind.DROPPED}
+        assert dropped <= {"too late", "overtaken"}
+        assert all(r.at <= r.deadline for r in records if r.kind is Kind.DELIVERED and r.deadline)
+
+    run(scene())
+
+
+def test_order_causal_needs_a_deadline_where_nobody_sequences() -> None:
+    async def scene() -> None:
+        async with dispatchers(1) as sites, unisono.connect(f"udp://{sites[0].name}") as bus:
+            with pytest.raises(ConfigError, match="use order='causal' with deadline="):
+                bus.subscribe("a", order="causal")
+
+    run(scene())

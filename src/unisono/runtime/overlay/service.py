@@ -26,6 +26,7 @@ from unisono.model.errors import ClosedError, ConfigError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
 from unisono.model.ids import is_pattern, matches
+from unisono.runtime.overlay.aside import ASIDE, OverlayAside
 from unisono.runtime.overlay.key import find_key, key_for
 from unisono.runtime.overlay.site import Site
 from unisono.runtime.overlay.wire import name_at, place_of
@@ -93,7 +94,11 @@ class OverlayInterest:
 
     def wants(self, topic: str) -> bool:
         """Whether it listens to a topic."""
-        return topic in self.topics or any(matches(p, topic) for p in self.topics if is_pattern(p))
+        return topic in self.topics or any(
+            matches(p, topic) and p.startswith(ASIDE) == topic.startswith(ASIDE)
+            for p in self.topics
+            if is_pattern(p)
+        )
 
 
 class OverlayService:
@@ -114,6 +119,14 @@ class OverlayService:
         return Capabilities(
             reliable=False, carries_objects=True, sequenced=False, frame_bytes_max=PAYLOAD_BYTES_MAX
         )
+
+    def aside(self) -> OverlayAside:
+        """For letters, which are nobody's topics."""
+        return OverlayAside(self)
+
+    async def settle(self) -> None:
+        """Return when the dispatcher knows what we listen to."""
+        await _settle(self._opened(), self.options.connect_timeout)
 
     async def connect(self) -> None:
         """Hang on a dispatcher; ConnectionError if none answers."""
@@ -147,7 +160,7 @@ class OverlayService:
         if topics:
             self._opened().subscribe(interest.client, interest.pattern)
         self._interests[interest.client] = interest
-        await _settle(self._opened(), self.options.connect_timeout)
+        await self.settle()
         return interest
 
     async def change(self, interest: Interest, topics: frozenset[str]) -> None:

@@ -284,3 +284,61 @@ def test_letters_that_make_no_sense_are_counted_and_nothing_else():
             assert (await events.get_one(timeout=1)).data == 1
 
     run(main)
+
+
+@pytest.mark.parametrize("on_gap", ["tag", "skip"])
+def test_in_total_order_a_deadline_bounds_the_wait_and_never_reorders(on_gap):
+    """The first event is lost for a while: what follows it goes at its deadline, in order; the first is late."""
+
+    async def main():
+        records, kept = [], []
+        async with (
+            connect(f"memory://{on_gap}", "p") as p,
+            connect(f"memory://{on_gap}", "s", record=records) as s,
+            s.subscribe("a", "b", order="total", on_gap=on_gap, deadline=0.3) as events,
+            p.subscribe("a", "b", order="total") as exact,
+        ):
+            notify, s_events = events._notify, events._interest
+            s_events.notify = kept.append
+            await p.publish("a", 1)
+            s_events.notify = notify
+            began = time.time()
+            await p.publish("b", 2)
+            await p.publish("a", 3, deadline=0.2)
+            got = [await events.get_one(timeout=2) for _ in range(2)]
+            assert 0.1 < time.time() - began < 0.2  # in time for the third, which had the nearer deadline
+            assert [(e.data, e.in_order, e.late) for e in got] == [(2, True, False), (3, True, False)]
+            assert got[1].deadline - got[0].deadline == pytest.approx(-0.1, abs=0.05)
+            await asyncio.sleep(0.2)
+            for frame in kept:
+                notify(frame)  # the first comes after all, too late
+            await p.publish("b", 4)
+            last = await events.get_one(timeout=2)
+            if on_gap == "tag":
+                assert (last.data, last.in_order, last.late) == (1, False, True)
+                last = await events.get_one(timeout=2)
+            assert (last.data, last.in_order, last.late) == (4, True, False)
+            assert [e.data for e in [await exact.get_one(timeout=2) for _ in range(4)]] == [1, 2, 3, 4]
+        assert_held(records, "tags" if on_gap == "tag" else "no_duplication")
+
+    run(main)
+
+
+def test_in_total_order_what_the_application_takes_late_is_tagged_or_left_out():
+    async def main():
+        async with (
+            connect("memory://", "p") as p,
+            p.subscribe("a", order="total", on_gap="tag", deadline=0.1) as tags,
+            p.subscribe("a", order="total", on_gap="skip", deadline=0.1) as skips,
+            p.subscribe("a", order="total") as asks_nothing,
+        ):
+            await p.publish("a", 1)
+            await asyncio.sleep(0.15)
+            await p.publish("a", 2)
+            got = [await tags.get_one(timeout=1) for _ in range(2)]
+            assert [(e.data, e.late) for e in got] == [(1, True), (2, False)]
+            second = await skips.get_one(timeout=1)
+            assert (second.data, skips.dropped) == (2, 1)
+            assert [(await asks_nothing.get_one(timeout=1)).late for _ in range(2)] == [False, False]
+
+    run(main)

@@ -60,6 +60,13 @@ class Lane:
         """How full it is, from 0 to 1."""
         return min(1.0, self.waiting / self.options.queue)
 
+    def until(self, publication: Publication) -> float | None:
+        """The deadline of an event here: its own, or that of this subscription if it is earlier."""
+        if self.options.deadline is None:
+            return publication.deadline
+        until = publication.published_at + self.options.deadline
+        return until if publication.deadline is None else min(until, publication.deadline)
+
     def is_idle(self, lanes: int = 1) -> bool:
         """Whether the application has taken everything and all its lanes wait for more."""
         return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
@@ -158,7 +165,7 @@ class Lane:
             topic=publication.topic,
             number=number,
             reason=reason,
-            deadline=publication.deadline,
+            deadline=self.until(publication),
         )
 
     def _observe(self, observer: Observer, events: list[Event[Any]]) -> int:

@@ -76,7 +76,7 @@ class LocalSubscription(Subscription):
             self._engine = ColocatedSubscriber(self.name, {}, self._settings)
         elif self.options.order == "fifo" and not self._hub.service.capabilities.multicast:
             self._engine = FifoSubscriber(self.name, frozenset(), self._settings)
-        if self._engine is not None and (self._settings.repair or self._settings.max_hold is not None):
+        if self._engine is not None and (self._settings.repair or self._settings.holds):
             self._timer = EngineTimer(self._engine, self._tick)
         self._join(self.asked.difference(self.patterns))
         early, self._early = self._early or [], None
@@ -262,6 +262,6 @@ class LocalSubscription(Subscription):
     def _views(self, batch: Batch, places: list[int] | None) -> list[Event[Any]]:
         """The events at these places; all subscriptions that want raw bytes share one view of a batch."""
         type_ = self.options.type
-        if type_ is Any and not self._missed:
+        if type_ is Any and not self._missed and self.options.deadline is None:
             return shared_views(batch, places)
         return views(batch, places, type_)

@@ -5,6 +5,8 @@ An option that would be ignored, or that contradicts another, is refused by name
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -24,6 +26,7 @@ Ack: TypeAlias = Literal["auto", "manual"]
 Gone: TypeAlias = Literal["fail", "skip"]
 
 THRESHOLD = 2
+GRACE_S = 0.05  # in which an application can take what was held until its deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +165,19 @@ class Options:
                 "order='fifo' cannot wait for what this transport loses; "
                 "use on_gap='skip' with max_hold=, or order='total', which repairs"
             )
+        return self.holding(repair=self.is_total and not capabilities.reliable)
+
+    def holding(self, *, repair: bool) -> SubscriberSettings:
+        """What a subscriber engine that is driven by the clock of this event loop needs to know."""
+        clock_s = 0.0 if self.deadline is None else time.time() - asyncio.get_running_loop().time()
         return SubscriberSettings(
-            self.on_gap, self.buffer, self.max_hold, repair=self.is_total and not capabilities.reliable
+            self.on_gap,
+            self.buffer,
+            self.max_hold,
+            repair=repair,
+            deadline_s=self.deadline,
+            clock_s=clock_s,
+            grace_s=min(GRACE_S, 0.25 * (self.deadline or 0.0)),
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
@@ -14,6 +15,7 @@ from unisono.model.errors import ClosedError, ConfigError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
 from unisono.model.ids import is_pattern, matches
+from unisono.runtime.freshness import TOO_LATE, Fresh
 from unisono.runtime.lane import Lane
 from unisono.runtime.options import Options
 
@@ -153,6 +155,30 @@ class Subscription(Lane, ABC):
     ) -> Event[Any]:
         stamp = entries if self.options.is_total else None
         return Event(publication, stamp, 0, in_order, _type=self.options.type, _epoch=epoch)
+
+    # Deadlines.
+
+    def _put(self, events: list[Event[Any]]) -> None:
+        if self.options.deadline is not None:
+            for event in events:
+                event._until = self.until(event._publication)
+        super()._put(events)
+
+    def _next_batch(self) -> list[Event[Any]] | None:
+        batch = super()._next_batch()
+        if batch is None or self.options.deadline is None:
+            return batch
+        return Fresh(self._is_too_late, batch)
+
+    def _is_too_late(self, event: Event[Any]) -> bool:
+        """Whether an event about to be taken must be left out; with on_gap="tag" it is tagged instead."""
+        if event.deadline is None or time.time() <= event.deadline:
+            return False
+        if self.options.on_gap == "tag":
+            event.late = True
+            return False
+        self._dropped(event._publication, event.stamp, TOO_LATE)
+        return True
 
     # Recording.
 

@@ -44,8 +44,24 @@ class SubscriberSettings(msgspec.Struct, frozen=True):
     nack_numbers_max: int = 256  # numbers asked for in one message
     hold_max: int = 65536  # wait, fail: events held; what comes beyond is asked for again later
     late_window: int = 4096  # numbers remembered per topic to tell late from twice
+    deadline_s: float | None = (
+        None  # tag, skip: seconds from its publication after which an event is of no use
+    )
+    clock_s: float = (
+        0.0  # what is to be added to `now` for seconds since 1970, in which publications tell their time
+    )
+    grace_s: float = (
+        0.02  # how long before its deadline a held event is let go: the application must have it in time
+    )
+
+    @property
+    def holds(self) -> bool:
+        """Whether time bounds what is held."""
+        return self.max_hold is not None or self.deadline_s is not None
 
     def __post_init__(self) -> None:
+        if self.deadline_s is not None and self.on_gap in ("wait", "fail"):
+            raise ConfigError(f"on_gap='{self.on_gap}' knows no deadline; use 'tag' or 'skip'")
         if self.buffer < 0 or (self.max_hold is not None and self.max_hold < 0):
             raise ConfigError("buffer and max_hold cannot be negative")
         if self.on_gap == "wait" and (self.buffer or self.max_hold is not None):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping
 from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject, Send
 from unisono.engines.inputs import Input, Notified, Received, Tick
 from unisono.engines.topic_managers.addresses import manager_address
-from unisono.engines.topic_managers.holdback import HoldBack
+from unisono.engines.topic_managers.holdback import Held, HoldBack
 from unisono.engines.topic_managers.missing import Missing
 from unisono.engines.topic_managers.passed import Passed
 from unisono.engines.topic_managers.rules import blocker, is_clean
@@ -59,7 +59,7 @@ class Subscriber:
         self.window = self.far if self.exact else settings.late_window
         self.passed = {topic: Passed(floor, self.window) for topic, floor in floors.items()}
         self.missing = Missing(settings)
-        self.room = settings.buffer or (settings.hold_max if settings.max_hold is not None else 0)
+        self.room = settings.buffer or (settings.hold_max if settings.holds else 0)
         self._blocked: dict[str, dict[str, None]] = {}  # topic -> topics whose next event waits for it
         self._layout: tuple[object, list[tuple[str, int]]] = (None, [])
         self._out: list[Effect] = []
@@ -112,11 +112,28 @@ class Subscriber:
         if self.failed:
             return None
         asks = self.missing.next_timer()
-        oldest = self.held.oldest() if self.settings.max_hold is not None else None
-        if oldest is None or self.settings.max_hold is None:
+        urgent = self._urgent() if self.settings.holds else None
+        if urgent is None:
             return asks
-        expires = oldest.since + self.settings.max_hold
-        return expires if asks is None else min(asks, expires)
+        return urgent[1] if asks is None else min(asks, urgent[1])
+
+    def _urgent(self) -> tuple[Held, float] | None:
+        """What is held and must go first, and when."""
+        if self.settings.deadline_s is None:
+            oldest = self.held.oldest()
+            return None if oldest is None else (oldest, self._expires(oldest))
+        return min(((held, self._expires(held)) for held in self.held), key=lambda h: h[1], default=None)
+
+    def _expires(self, held: Held) -> float:
+        """When a held event must go: after `max_hold`, and in time for its deadline."""
+        settings, publication = self.settings, held.event.publication
+        expires = float("inf") if settings.max_hold is None else held.since + settings.max_hold
+        if settings.deadline_s is None:
+            return expires
+        until = publication.published_at + settings.deadline_s
+        if publication.deadline is not None:
+            until = min(until, publication.deadline)
+        return min(expires, until - settings.clock_s - settings.grace_s)
 
     # Arrivals.
 
@@ -352,15 +369,15 @@ class Subscriber:
     # Time.
 
     def _expire(self, now: float) -> None:
-        hold = self.settings.max_hold
-        while hold is not None and (oldest := self.held.oldest()) and oldest.since + hold <= now:
+        if not self.settings.holds:
+            return
+        while (urgent := self._urgent()) is not None and urgent[1] <= now:
+            event, hold = urgent[0].event, self.settings.max_hold
             if self.exact:
-                waits_for = self.blocker(oldest.event)
-                self._fail(
-                    f"event {oldest.event.publication.id} waited {hold} s for an event of '{waits_for}'"
-                )
+                waits_for = self.blocker(event)
+                self._fail(f"event {event.publication.id} waited {hold} s for an event of '{waits_for}'")
                 return
-            self._force(oldest.event)
+            self._force(event)
 
     def _ask(self, now: float) -> None:
         if self.failed:

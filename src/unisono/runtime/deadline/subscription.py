@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from unisono.engines.deadline_causal.holdback import TOO_LATE
-from unisono.history.record import Kind
 from unisono.model.errors import ClosedError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
@@ -42,7 +40,6 @@ class DeadlineSubscription(Subscription):
         slow = "drop" if options.slow == "wait" else options.slow
         super().__init__(exchange, name, asked, replace(options, on_gap="skip", slow=slow), recorder)
         self._broker = broker
-        self._patience = options.deadline
 
     # Opening and closing.
 
@@ -122,15 +119,9 @@ class DeadlineSubscription(Subscription):
 
     # From the broker.
 
-    def until(self, publication: Publication) -> float:
-        """The deadline of an event here."""
-        until = publication.published_at + self._patience
-        return until if publication.deadline is None else min(until, publication.deadline)
-
     def view(self, publication: Publication, waited: float) -> Event[Any]:
         """An event as the application sees it."""
-        until = self.until(publication)
-        return Event(publication, None, _type=self.options.type, waited=waited, _until=until)
+        return Event(publication, None, _type=self.options.type, waited=waited)
 
     def put(self, events: list[Event[Any]]) -> None:
         """Events are delivered; if there is no room for them, what has become too late makes some."""
@@ -139,25 +130,10 @@ class DeadlineSubscription(Subscription):
             self._discard(lambda event: id(event) in late)
         self._put(events)
 
-    def _next_batch(self) -> list[Event[Any]] | None:
-        batch = super()._next_batch()
-        return None if batch is None else Fresh(self._is_too_late, batch)
-
     def discard(self, publication: Publication, reason: str) -> None:
         """An event will never be delivered."""
         self.received += 1
         self._dropped(publication, {}, reason)
-
-    def _dropped(self, publication: Publication, entries: dict[str, int], reason: str) -> None:
-        self.dropped += 1
-        self._missed += 1
-        self._record(
-            Kind.DROPPED,
-            event=str(publication.id),
-            topic=publication.topic,
-            reason=reason,
-            deadline=self.until(publication),
-        )
 
     def _is_too_late(self, event: Event[Any]) -> bool:
         """Whether it must not be handed over any more; if so, it is dropped."""
@@ -167,36 +143,3 @@ class DeadlineSubscription(Subscription):
             return False
         self._dropped(event._publication, {}, TOO_LATE)
         return True
-
-
-class Fresh(list[Event[Any]]):
-    """Events of which those are left out that have become too late when they are about to be taken."""
-
-    def __init__(self, is_too_late: Callable[[Event[Any]], bool], events: list[Event[Any]]) -> None:
-        super().__init__(events)
-        self.is_too_late = is_too_late
-
-    def __iter__(self) -> Iterator[Event[Any]]:
-        return Taking(self)
-
-
-class Taking:
-    """Goes through them once, and knows how many are left at most."""
-
-    def __init__(self, events: Fresh) -> None:
-        self._events = events
-        self._place = 0
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __length_hint__(self) -> int:
-        return len(self._events) - self._place
-
-    def __next__(self) -> Event[Any]:
-        while self._place < len(self._events):
-            self._place += 1
-            event = self._events[self._place - 1]
-            if not self._events.is_too_late(event):
-                return event
-        raise StopIteration

@@ -132,7 +132,7 @@ class RemoteSubscription(Subscription):
             return
         self._member = Paced(
             self._client.address("sub"),
-            SubscriberSettings(self.options.on_gap, self.options.buffer, self.options.max_hold, repair=True),
+            self.options.holding(repair=True),
             lambda: self._lags,
             self._repaired,
             weight=self.options.weight,
@@ -285,7 +285,7 @@ class RemoteSubscription(Subscription):
         return None
 
     def _deliver_run(self, run: Run, places: list[int] | None) -> None:
-        if self.options.type is Any and not self._missed:
+        if self.options.type is Any and not self._missed and self.options.deadline is None:
             self._put(shared_views(run, places))
         else:
             self._put(views(run, places, self.options.type))

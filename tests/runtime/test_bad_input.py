@@ -256,7 +256,7 @@ def test_payloads_over_the_limit():
         ({"id": ""}, ConfigError, "an id is a string of 1 to 255 characters"),
         ({"id": 7}, ConfigError, "an id is a string of 1 to 255 characters"),
         ({"id": "x" * 256}, ConfigError, "an id is a string of 1 to 255 characters"),
-        ({"deadline": 100}, ConfigError, "deadline=100: here it is 0.125 to 10 seconds"),
+        ({"deadline": 100}, ConfigError, "deadline=100: here it is 0.15 to 10 seconds"),
     ],
     ids=str,
 )

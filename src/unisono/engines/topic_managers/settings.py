@@ -47,11 +47,9 @@ class SubscriberSettings(msgspec.Struct, frozen=True):
     deadline_s: float | None = (
         None  # tag, skip: seconds from its publication after which an event is of no use
     )
-    clock_s: float = (
-        0.0  # what is to be added to `now` for seconds since 1970, in which publications tell their time
-    )
+    clock_s: float = 0.0  # added to `now` it is seconds since 1970, in which publications tell their time
     grace_s: float = (
-        0.02  # how long before its deadline a held event is let go: the application must have it in time
+        0.05  # before its deadline a held event is let go, for the application to have it in time
     )
 
     @property

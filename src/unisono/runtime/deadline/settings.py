@@ -10,7 +10,7 @@ from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.model.errors import ConfigError
 
 ABSENT_S = 2.0  # of silence, after which another bus is told nothing
-RESERVE = 1  # rounds in which the application can take what had to go
+RESERVE = 2  # rounds in which the application can take what had to go
 EDGES = 2  # rounds that an event may lose where it begins and where its deadline falls
 
 

@@ -100,7 +100,7 @@ def test_connect():
                 "publisher",
                 "redelivered",
             }
-            | {"stamp", "topic"},
+            | {"stamp", "topic", "deadline", "late", "waited"},
         ),
         (unisono.Receipt, {"id", "sequenced", "stamp", "topic"}),
     ],

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from remote_kit import connect, nodes, run, take
+from shell_kit import heard
 
 from unisono import ConfigError, Deadlines
 
@@ -56,3 +57,22 @@ def test_with_nodes_everybody_hears_everything(nats_url):
                     q.subscribe("a")
 
     run(main())
+
+
+def test_from_the_shell_without_nodes(shell):
+    listener = shell(
+        "sub", "a", "b", "--order", "causal", "--deadline", "8", "--no-nodes", "--count", "3", "--json"
+    )
+    listener.wait_for_line("ready")
+    lines = "".join(f'{{"topic": "{topic}", "data": {n}}}\n' for n, topic in enumerate("aba"))
+    assert shell("pub", "--stdin", "--no-nodes", "--deadline", "8", stdin=lines).end() == 0
+    assert listener.end() == 0
+    events = heard(listener)
+    assert [event["data"] for event in events] == [0, 1, 2]
+    for event in events:
+        assert event["late"] is False
+        assert event["waited"] >= 0
+        assert 7 < event["deadline"] - event["published_at"] <= 8
+    refused = shell("sub", "a", "--deadline", "1", "--no-nodes")
+    assert refused.end() == 2
+    assert "on_gap='wait' waits for what may never come" in "".join(refused.errors)

@@ -14,7 +14,7 @@ import unisono
 from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, finish, people
-from unisono.cli.settings import Durability, Url, load
+from unisono.cli.settings import Durability, Nodes, Url, load
 from unisono.model.errors import ConfigError, UnconfirmedError
 from unisono.observability.metrics import Registry
 from unisono.runtime.bus import Bus
@@ -37,11 +37,16 @@ def pub(
     topic: Annotated[str | None, typer.Argument(help="The topic; with --stdin leave it out.")] = None,
     data: Annotated[str | None, typer.Argument(help="The payload: JSON, or else a string.")] = None,
     stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read JSON lines with topic, data[, id, headers].")
+        bool, typer.Option("--stdin", help="Read JSON lines with topic, data[, id, headers, deadline].")
     ] = False,
     url: Url = None,
     name: Annotated[str | None, typer.Option(help="Who publishes.")] = None,
     id: Annotated[str | None, typer.Option(help="An id that makes a retry safe.")] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(help="Seconds for which the event is of use; of every line that does not say itself."),
+    ] = None,
+    nodes: Nodes = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a confirmation.")] = 30.0,
     durability: Durability = None,
     journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
@@ -61,8 +66,11 @@ def pub(
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,
+        nodes=nodes,
     )
-    lines = _read_lines() if stdin else _one(Line(topic or "", _payload(data or ""), id))
+    lines = (
+        _read_lines(deadline) if stdin else _one(Line(topic or "", _payload(data or ""), id, None, deadline))
+    )
 
     async def publish() -> int:
         async with pages(registry, settings, metrics_port) as at:
@@ -114,7 +122,7 @@ async def _one(line: Line) -> AsyncIterator[Line]:
     yield line
 
 
-async def _read_lines() -> AsyncIterator[Line]:
+async def _read_lines(deadline: float | None) -> AsyncIterator[Line]:
     """Lines as they come, however slowly, without holding up the bus."""
     loop = asyncio.get_running_loop()
     decoder = msgspec.json.Decoder(Line)
@@ -127,12 +135,13 @@ async def _read_lines() -> AsyncIterator[Line]:
             number += 1
             if text.strip():
                 try:
-                    yield decoder.decode(text)
+                    line = decoder.decode(text)
                 except msgspec.MsgspecError as error:
                     raise ConfigError(
                         f"line {number} of standard input is not an event: {error}; "
                         'write lines like {"topic": "orders", "data": {"id": 7}}'
                     ) from None
+                yield line if line.deadline is not None else msgspec.structs.replace(line, deadline=deadline)
 
 
 def _payload(text: str) -> Any:

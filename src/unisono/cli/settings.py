@@ -50,6 +50,14 @@ Durability = Annotated[
 ]
 """The `--durability` of a command: a key of the settings."""
 
+Nodes = Annotated[
+    bool,
+    typer.Option(
+        "--nodes/--no-nodes", help="Without nodes there is order causal with a deadline, and no other."
+    ),
+]
+"""The `--no-nodes` of a command."""
+
 Sequencer = Annotated[
     str | None,
     typer.Option(

@@ -17,7 +17,7 @@ from unisono.cli.acknowledging import Acknowledger
 from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
-from unisono.cli.settings import Durability, Url, load
+from unisono.cli.settings import Durability, Nodes, Url, load
 from unisono.model.errors import UnconfirmedError
 from unisono.model.event import Event
 from unisono.observability.metrics import Registry
@@ -54,6 +54,13 @@ def sub(
     where: Annotated[
         str | None, typer.Option(help="Only events whose content matches, such as 'price > 100'.")
     ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for which an event is of use: causal, in time or not at all; total, late ones tagged or left out."
+        ),
+    ] = None,
+    nodes: Nodes = True,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
     durability: Durability = None,
@@ -71,11 +78,12 @@ def sub(
         journal=journal,
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,
+        nodes=nodes,
     )
     options: dict[str, Any] = {"order": order, "on_gap": on_gap, "buffer": buffer, "max_hold": max_hold}
     options |= {"start": parse_start(start), "ack": ack, "held": held, "gone": gone}
     options |= {} if ack is None else {"name": name}
-    options |= {"where": where}
+    options |= {"where": where, "deadline": deadline}
 
     async def listen() -> None:
         async with pages(registry, settings, metrics_port) as at:
@@ -150,6 +158,7 @@ async def _next_batch(events: Any, left: int | None, idle: float | None) -> list
 def _show(event: Event[Any], *, json: bool) -> None:
     if not json:
         late = "" if event.in_order else "  (out of order)"
+        late += "  (late)" if event.late else ""
         again = "  (again, perhaps)" if event.redelivered else ""
         people.print(f"{escape(event.topic)}  {escape(str(event.data))}{late}{again}", soft_wrap=True)
         return
@@ -164,6 +173,9 @@ def _show(event: Event[Any], *, json: bool) -> None:
         "published_at": event.published_at,
         "missed": event.missed,
         "redelivered": event.redelivered,
+        "deadline": event.deadline,
+        "late": event.late,
+        "waited": event.waited,
     }
     sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
 

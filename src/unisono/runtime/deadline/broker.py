@@ -71,7 +71,7 @@ class DeadlineBroker:
         self.broker = broker_of(self._client, life)
         if self._aside is not self._service:
             await self._aside.connect()
-        self._post = DeadlinePost(self._aside, self._client, self.broker, self.deadlines.pace)
+        self._post = DeadlinePost(self._aside, self._client, self.broker, self.deadlines)
         self._interest = await self._aside.subscribe(self._names(()), self._arrived, with_topic=True)
 
     async def close(self) -> None:

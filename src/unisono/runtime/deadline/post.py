@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from random import Random
 
 from unisono.engines.deadline_causal.effects import EVERYBODY, Send
 from unisono.engines.deadline_causal.frames import BrokerFrame, Multicast
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import BackPressureError, ClosedError, PayloadError
+from unisono.runtime.deadline.settings import Deadlines
 from unisono.runtime.deadline.wire import Letter, encode, events_on, for_all, halves, inbox_of
 
 log = logging.getLogger("unisono")
@@ -18,13 +20,16 @@ class DeadlinePost:
     """Outgoing letters of one broker."""
 
     def __init__(
-        self, service: EventNotificationService, client: str, broker: str, pace: tuple[float, int, int]
+        self, service: EventNotificationService, client: str, broker: str, deadlines: Deadlines
     ) -> None:
         self.refused = 0  # letters that the service did not take; gossip repeats what was in them
         self._service = service
         self._client = client
         self._broker = broker
-        self._pace = pace
+        self._pace = deadlines.pace
+        self._jitter_s = deadlines.jitter_s
+        self._loss = deadlines.loss
+        self._random = Random()
         self._waiting: dict[str, list[BrokerFrame]] = {}
         self._scheduled = False
 
@@ -56,6 +61,15 @@ class DeadlinePost:
                 for part in parts:
                     self._publish(where, part)
                 return
+        if self._loss and self._random.random() < self._loss:
+            return
+        if self._jitter_s:
+            delay_s = self._random.random() * self._jitter_s
+            asyncio.get_running_loop().call_later(delay_s, self._hand_over, where, data)
+        else:
+            self._hand_over(where, data)
+
+    def _hand_over(self, where: str, data: bytes) -> None:
         try:
             self._service.publish((where,), data)
         except (BackPressureError, ClosedError, PayloadError) as error:

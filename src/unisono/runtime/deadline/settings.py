@@ -15,17 +15,21 @@ EDGES = 2  # rounds that an event may lose where it begins and where its deadlin
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """The same in every process; buses that differ do not hear each other."""
+    """The same in every process; buses that cut time in another way do not hear each other."""
 
     round_s: float = 0.025  # how often buses tell each other what they have
     skew_s: float = 0.05  # by how much the clocks of any two machines may differ
     longest_s: float = 10.0  # no event is of use for longer
     pending_max: int = 65536  # events that wait for earlier ones in one bus; of more, the newcomer is dropped
     cache_max: int = 65536  # events that a bus keeps for others while they are of use
+    jitter_s: float = 0.0  # hold up each of our letters for a random time up to this, to see what happens
+    loss: float = 0.0  # throw this share of our letters away, to see what happens
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.round_s <= 10:
             raise ConfigError(f"round_s={self.round_s!r} is out of range; it is 0.001 to 10 seconds")
+        if not 0 <= self.jitter_s <= 60 or not 0 <= self.loss <= 1:
+            raise ConfigError("jitter_s is 0 to 60 seconds, loss a share between 0 and 1")
         if not 0 <= self.skew_s <= 3600:
             raise ConfigError(f"skew_s={self.skew_s!r} is out of range; it is 0 to 3600 seconds")
         if not self.shortest_s < self.longest_s <= 86_400:

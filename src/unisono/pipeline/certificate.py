@@ -49,6 +49,7 @@ class Certificate:
     def __init__(self, life: str, words: Vocabulary) -> None:
         self.life, self.words = life, words
         self.order = ""
+        self.joined = NONE  # the row of the first join: it says what was asked for
         self.deliveries = 0
         self.checked = 0
         self.found: dict[str, Found] = {}  # the first of each promise
@@ -82,6 +83,19 @@ class Certificate:
             self._control(chunk, int(i))
         self._deliver(chunk, deliveries[at:])
 
+    def forget(self, n_kept: int) -> None:
+        """Let go of what nothing that still comes is judged by, and of n of an author below the last `n_kept`.
+
+        What was owed and lost cannot be told any more, nor whether an event repeats a much older one.
+        """
+        self.gone.clear()
+        for numbers in self.delivered.values():
+            numbers.forget()
+        for spans in self.spans.values():
+            del spans[:-1]
+        floors = {author: seen.forget(n_kept) for author, seen in self.seen.items()}
+        self.only_tagged = {(author, n) for author, n in self.only_tagged if n >= floors.get(author, n)}
+
     def row(self, at: int) -> Row:
         """The place of a row in the journal."""
         return Row(self.life, at)
@@ -91,6 +105,7 @@ class Certificate:
         at = chunk.first + i
         if kind == CODE[Kind.SUBSCRIBED]:
             self.order = self._word(chunk, "order", i) or self.order
+            self.joined = at if self.joined == NONE else self.joined
             on_gap = self._word(chunk, "on_gap", i)
             self.waits = on_gap in ("wait", "fail")
             if number > self.clock.get(topic, -1):
@@ -119,6 +134,10 @@ class Certificate:
         code = int(chunk.more[column][i])
         return "" if code == NONE else str(self.words.orders.words[code])
 
+    def _find_missing(self, how: str, at: int, by: int, values: tuple[str | int, ...] = ()) -> None:
+        asked = () if self.joined == NONE else (self.joined,)
+        self._find("tags", how, at, by, *asked, values=values)
+
     def _find(self, promise: str, how: str, *rows: int, values: tuple[str | int, ...] = ()) -> None:
         self.found.setdefault(promise, Found(promise, how, tuple(self.row(r) for r in rows), values))
 
@@ -140,10 +159,7 @@ class Certificate:
             mine = np.flatnonzero(authors == author)
             repeated[mine] = self.seen.setdefault(int(author), Seen()).repeats(n[mine])
         if repeated.any() and "no_duplication" not in self.found:
-            i = rows[np.argmax(repeated)]
-            publisher, incarnation = self.words.authors.words[chunk.author[i]]
-            event = f"{publisher}/{incarnation}/{int(chunk.n[i])}"
-            self._find("no_duplication", "twice", chunk.first + int(i), values=(event,))
+            self._find("no_duplication", "twice", chunk.first + int(rows[np.argmax(repeated)]))
         return repeated
 
     def _first_untagged(self, chunk: Chunk, rows: Ints, repeated: Bools) -> Bools:
@@ -344,7 +360,7 @@ class Certificate:
                 if len(raised) and epochs[i] > self.epoch
                 else self.entered_by
             )
-            self._find("tags", "missing_epoch_tag", at, by)
+            self._find_missing("missing_epoch_tag", at, by)
         else:
             own = int(chunk.topic[rows[i]])
             for topic in sorted(entries, key=lambda t: str(self.words.topics.words[t])):
@@ -354,5 +370,5 @@ class Certificate:
                     inside = len(raised) and reached > self.clock[topic]
                     by = chunk.first + int(rows[raised[0]]) if inside else self.raised_by[topic]
                     name = str(self.words.topics.words[topic])
-                    self._find("tags", "missing_tag", at, by, values=(name, carried, reached))
+                    self._find_missing("missing_tag", at, by, (name, carried, reached))
                     return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -56,11 +56,15 @@ class Witnessed:
         self.broken = ""  # why it could not be read on
         self.certificates: dict[tuple[str, str], Certificate] = {}
         self.books: dict[tuple[str, str], Book] = {}
-        self.sequenced = Book()
+        self.sequenced = self.new_book()
         self.numbers: dict[str, Ranges] = {}  # topic -> what was sequenced
         self.layouts: set[tuple[str, str]] = set()  # (topic, layout) of deliveries
 
-    def feed(self, segments: Sequence[Segment]) -> Witnessed:
+    def new_book(self) -> Book:
+        """What stamps are noted in, to be compared with those that others note."""
+        return Book()
+
+    def feed(self, segments: Sequence[Segment]) -> Self:
         """Judge the segments that follow those already fed; stops for good at one that cannot be read."""
         if self.broken:
             return self
@@ -74,7 +78,7 @@ class Witnessed:
                 break
         return self
 
-    def slim(self) -> Witnessed:
+    def slim(self) -> Self:
         """Without what is only needed to be fed on."""
         for certificate in self.certificates.values():
             certificate.seen, certificate.last_n, certificate.only_tagged = {}, {}, set()
@@ -100,7 +104,7 @@ class Witnessed:
                 mine = np.flatnonzero(theirs & (chunk.subscription == code))
                 if key not in self.certificates:
                     self.certificates[key] = Certificate(self.life, self.words)
-                    self.books[key] = Book()
+                    self.books[key] = self.new_book()
                 self.certificates[key].feed(chunk, mine)
                 delivered = mine[kind[mine] == CODE[Kind.DELIVERED]]
                 self.books[key].feed(chunk, delivered, self.words)

@@ -38,13 +38,14 @@ class Sum(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Rows of one life about one topic: the number, the hash and the place of each."""
+    """Rows of one life about one topic: the number, the hash and the place of each, and how many it stands for."""
 
     topic: str
     life: str
     numbers: Ints
     hashes: Hashes
     places: Ints
+    times: Ints
 
 
 def factor(word: str) -> int:
@@ -120,22 +121,48 @@ def suspects(sequenced: Iterable[Book], seen: Iterable[Book]) -> set[Block]:
     return found
 
 
-def copies(chunk: Chunk, rows: Ints, words: Vocabulary, life: str, blocks: set[Block]) -> list[Copies]:
-    """The rows that lie in one of `blocks`."""
+class Pages(Book):
+    """The rows themselves instead of their sums, for whoever compares them as they come."""
+
+    def __init__(self, life: str) -> None:
+        super().__init__()
+        self.life = life
+        self._rows: list[Copies] = []
+
+    def feed(self, chunk: Chunk, rows: Ints, words: Vocabulary) -> None:
+        """Keep the rows that have a stamp."""
+        self._rows += copies(chunk, rows, words, self.life)
+
+    def take(self) -> list[Copies]:
+        """All that came since the last time."""
+        taken, self._rows = self._rows, []
+        return taken
+
+
+def copies(
+    chunk: Chunk, rows: Ints, words: Vocabulary, life: str, blocks: set[Block] | None = None
+) -> list[Copies]:
+    """The rows that lie in one of `blocks`, or all of them."""
     rows = stamped(chunk, rows)
-    index = chunk.more["number"][rows] // BLOCK
+    codes = chunk.topic[rows]
     found = []
-    for topic in {block.topic for block in blocks}:
-        wanted = [block.at for block in blocks if block.topic == topic]
-        mine = rows[(chunk.topic[rows] == words.topics.find(topic)) & np.isin(index, wanted)]
+    for code in present(codes):
+        topic = words.topics.words[code]
+        mine = rows[codes == code]
+        if blocks is not None:
+            wanted = [block.at for block in blocks if block.topic == topic]
+            mine = mine[np.isin(chunk.more["number"][mine] // BLOCK, wanted)]
         if len(mine):
             number, hashed = chunk.more["number"][mine], hashes(chunk, mine, words)
-            found.append(Copies(topic, life, number, hashed, mine + chunk.first))
+            found.append(Copies(topic, life, number, hashed, mine + chunk.first, np.ones_like(number)))
     return found
 
 
 def disagreement(all_copies: Iterable[Copies]) -> tuple[Row, Row] | None:
-    """Two rows of one topic and number that differ: one that is rare, and one of the others."""
+    """Two rows of one topic and number that differ: one that is rare, and one of the others.
+
+    Of two that are as rare, the one that comes later among the copies is the odd one.
+    """
     by_topic: dict[str, list[Copies]] = defaultdict(list)
     for part in all_copies:
         by_topic[part.topic].append(part)
@@ -148,10 +175,10 @@ def disagreement(all_copies: Iterable[Copies]) -> tuple[Row, Row] | None:
         differ = np.flatnonzero(same & (hashed[order][1:] != hashed[order][:-1]))
         if len(differ):
             mine = np.flatnonzero(numbers == numbers[order][differ[0]])
-            values, first, counts = np.unique(hashed[mine], return_index=True, return_counts=True)
-            rare, common = mine[first[np.argmin(counts)]], mine[first[np.argmax(counts)]]
-            if len(values) > 1 and rare == common:
-                common = mine[first[1]] if rare == mine[first[0]] else mine[first[0]]
+            _, first, which = np.unique(hashed[mine], return_index=True, return_inverse=True)
+            counts = np.bincount(which.ravel(), weights=np.concatenate([p.times for p in parts])[mine])
+            ranked = np.lexsort((-first, counts))
+            rare, common = mine[first[ranked[0]]], mine[first[ranked[-1]]]
             return _place(parts, int(rare)), _place(parts, int(common))
     return None
 

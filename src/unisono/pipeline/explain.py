@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import numpy as np
 
 from unisono.history import Kind, Record, explain
 from unisono.history.explain import Finding
-from unisono.pipeline.columns import CODE, Vocabulary, read_chunks
+from unisono.pipeline.columns import CODE, NONE, Vocabulary, read_chunks
 from unisono.pipeline.findings import Doubt, Found, Row
 from unisono.pipeline.rows import read_rows
 from unisono.pipeline.segments import Life
@@ -105,28 +106,32 @@ def _completed(lives: Sequence[Life], found: Found) -> Found:
     by_name = {life.name: life for life in lives}
     if found.how == "twice" and len(found.rows) == 1:
         return found._replace(
-            rows=(_first_delivery(by_name[found.rows[0].life], str(found.values[0])), *found.rows)
+            rows=(_earlier_delivery(by_name[found.rows[0].life], found.rows[0]), *found.rows)
         )
     if found.how == "lost" and found.values:
         topic, number, life = str(found.values[0]), int(found.values[1]), str(found.values[2])
         sequenced = _sequenced(by_name[life], topic, number)
         return found._replace(rows=(found.rows[0], sequenced, *found.rows[1:]), values=())
-    if found.how.startswith("missing"):
-        return found._replace(rows=(*found.rows, *_join(by_name[found.rows[0].life], found.rows[0])))
     return found
 
 
-def _first_delivery(life: Life, event: str) -> Row:
-    publisher, incarnation, n = event.rsplit("/", 2)
-    words = Vocabulary()
-    for chunk in read_chunks(life.segments, words):
-        author = words.authors.find((publisher, int(incarnation)))
-        rows = np.flatnonzero(
-            (chunk.author == author) & (chunk.n == int(n)) & (chunk.kind == CODE[Kind.DELIVERED])
-        )
-        if len(rows):
-            return Row(life.name, chunk.first + int(rows[0]))
-    raise LookupError(event)
+def _earlier_delivery(life: Life, row: Row) -> Row:
+    """The delivery that this one repeats; looked for backwards, for it is mostly not far away."""
+    again = read_rows([life], [row])[row]
+    publisher, incarnation, n = again.event.rsplit("/", 2)
+    ends = list(accumulate(segment.rows for segment in life.segments))
+    for segment, end in zip(reversed(life.segments), reversed(ends), strict=True):
+        first, words, found = end - segment.rows, Vocabulary(), NONE
+        for chunk in read_chunks([segment], words, first=first) if first < row.at else ():
+            mine = (chunk.kind == CODE[Kind.DELIVERED]) & (chunk.n == int(n))
+            mine &= chunk.author == words.authors.find((publisher, int(incarnation)))
+            mine &= chunk.subscription == words.subscriptions.find((again.process, again.subscription))
+            rows = np.flatnonzero(mine) + chunk.first
+            rows = rows[rows < row.at]
+            found = int(rows[-1]) if len(rows) else found
+        if found != NONE:
+            return Row(life.name, found)
+    raise LookupError(again.event)
 
 
 def _sequenced(life: Life, topic: str, number: int) -> Row:
@@ -140,18 +145,6 @@ def _sequenced(life: Life, topic: str, number: int) -> Row:
         if len(rows):
             return Row(life.name, chunk.first + int(rows[0]))
     raise LookupError(f"{topic} #{number}")
-
-
-def _join(life: Life, row: Row) -> list[Row]:
-    """The join of the subscription that a row belongs to: it says what was asked for."""
-    words, joins = Vocabulary(), dict[int, Row]()
-    for chunk in read_chunks(life.segments, words):
-        for i in np.flatnonzero(chunk.kind == CODE[Kind.SUBSCRIBED]):
-            joins.setdefault(int(chunk.subscription[i]), Row(life.name, chunk.first + int(i)))
-        if row.at < chunk.first + len(chunk):
-            mine = joins.get(int(chunk.subscription[row.at - chunk.first]))
-            return [mine] if mine is not None else []
-    return []
 
 
 def _stamps_differ(odd: Record, other: Record) -> Finding:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unisono.pipeline.certify import Witnessed
     from unisono.pipeline.tally import Tally
 
-_STATE_VERSION = 2
+_STATE_VERSION = 3
 QUARANTINE = pa.schema([("path", pa.string()), ("reason", pa.string()), ("at", pa.float64())])
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from unisono.pipeline.columns import Bools, Ints
 
-_FAR = 1 << 20  # an n this far beyond all others is kept in a set: nobody counts in such leaps
+_PAGE = 4096  # n of an author that are kept, and forgotten, together
+_NEVER = -(1 << 62)
 
 
 class Ranges:
@@ -60,6 +61,10 @@ class Ranges:
                 left.append((at, end))
         return left
 
+    def forget(self) -> None:
+        """Keep the last range."""
+        del self.ranges[:-1]
+
     @property
     def last(self) -> int:
         """The largest number, 0 if there is none."""
@@ -67,46 +72,61 @@ class Ranges:
 
 
 class Seen:
-    """Which events of one author came: a bit for each n."""
+    """Which events of one author came: a bit for each n, in pages."""
 
     def __init__(self) -> None:
-        self._flags: Bools = np.zeros(1024, dtype=np.bool_)
-        self._far: set[int] = set()
+        self._pages: dict[int, Bools] = {}
+        self._lowest = _NEVER  # pages below it were forgotten
 
     def repeats(self, n: Ints) -> Bools:
-        """Which of these were there before, earlier ones of the same call included; remembers them all."""
-        if len(n) and (n.max() >= len(self._flags) or n.min() < 0):
-            self._grow(int(n.max()))
-            far = (n >= len(self._flags)) | (n < 0)
-            if far.any():
-                return self._repeats_far(n, far)
-        before: Bools = self._flags[n]
-        self._flags[n] = True
+        """Which of these were there before, earlier ones of the same call included; remembers them all.
+
+        What was forgotten is not called repeated.
+        """
+        before = np.zeros(len(n), dtype=np.bool_)
+        pages, places = n // _PAGE, n % _PAGE
+        for page in _values(pages):
+            if page < self._lowest:
+                continue
+            flags = self._pages.get(page)
+            if flags is None:
+                flags = self._pages[page] = np.zeros(_PAGE, dtype=np.bool_)
+            mine = np.flatnonzero(pages == page)
+            before[mine] = flags[places[mine]]
+            flags[places[mine]] = True
         ordered = np.sort(n)
         if (ordered[1:] == ordered[:-1]).any():
             _, firsts = np.unique(n, return_index=True)
             again = np.ones(len(n), dtype=np.bool_)
             again[firsts] = False
-            before = before | again
+            before |= again & (pages >= self._lowest)
         return before
 
-    def _grow(self, n: int) -> None:
-        if n < len(self._flags) * 2 + _FAR:
-            flags = np.zeros(max(n + 1, len(self._flags) * 2), dtype=np.bool_)
-            flags[: len(self._flags)] = self._flags
-            self._flags = flags
+    def forget(self, kept: int) -> int:
+        """Keep the pages of about the last `kept` n; the first n that is still remembered."""
+        if self._pages:
+            self._lowest = max(self._lowest, max(self._pages) - kept // _PAGE)
+            for page in [p for p in self._pages if p < self._lowest]:
+                del self._pages[page]
+        return self._lowest * _PAGE
 
-    def _repeats_far(self, n: Ints, far: Bools) -> Bools:
-        before = np.zeros(len(n), dtype=np.bool_)
-        before[~far] = self.repeats(n[~far])
-        for i in np.flatnonzero(far):
-            before[i] = int(n[i]) in self._far
-            self._far.add(int(n[i]))
-        return before
+    def __getstate__(self) -> tuple[int, dict[int, bytes]]:
+        return self._lowest, {page: np.packbits(flags).tobytes() for page, flags in self._pages.items()}
 
-    def __getstate__(self) -> tuple[int, bytes, set[int]]:
-        return len(self._flags), np.packbits(self._flags).tobytes(), self._far
+    def __setstate__(self, state: tuple[int, dict[int, bytes]]) -> None:
+        self._lowest, packed = state
+        self._pages = {
+            page: np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).astype(np.bool_)
+            for page, bits in packed.items()
+        }
 
-    def __setstate__(self, state: tuple[int, bytes, set[int]]) -> None:
-        length, packed, self._far = state
-        self._flags = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=length).astype(np.bool_)
+
+def _values(pages: Ints) -> list[int]:
+    """The pages that occur; mostly one, or a few next to each other."""
+    if not len(pages):
+        return []
+    low, high = int(pages.min()), int(pages.max())
+    if high - low < 2:
+        return [*range(low, high + 1)]
+    found: list[int] = np.unique(pages).tolist()
+    return found

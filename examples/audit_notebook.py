@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from unisono.pipeline.audit import audit
-from unisono.pipeline.live import certify_frame
+from unisono.pipeline.frames import certify_frame
 from unisono.pipeline.plan import make_plan
 from unisono.pipeline.plan_inputs import journal_rates, journal_subscriptions
 from unisono.pipeline.plan_journal import read_journal

@@ -26,6 +26,7 @@ from unisono.cli import (
     node,
     pipeline,
     pipeline_plan,
+    pipeline_watch,
     places,
     pub,
     rank,
@@ -60,6 +61,7 @@ bench.app.command("sequencers")(bench_sequencers.sequencers)
 bench.app.command("sim")(bench_sim.sim)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
+pipeline.app.command("watch")(pipeline_watch.watch)
 app.command("rank")(rank.rank)
 app.command("node")(node.node)
 app.command("dispatcher")(dispatcher.dispatcher)

@@ -78,15 +78,16 @@ def list_journal(folder: str | Path) -> Listing:
                 footers.append(footer)
         lives.append(_life(name, footers, refused))
     whole = {life.name for life in lives if life.is_whole}
-    unended = {process_name(name.split("/")[0]) for name in _begun(Path(folder)) if name not in whole}
+    unended = {process_name(name.split("/")[0]) for name in begun(Path(folder)) if name not in whole}
     return Listing(tuple(life for life in lives if life.segments), tuple(refused), frozenset(unended))
 
 
-def _begun(root: Path) -> Iterator[str]:
+def begun(root: Path) -> Iterator[str]:
     """Every life that has begun: one that was killed at once may have written nothing but its folder."""
     for place in root.glob("*/*"):
-        if place.is_dir():
-            yield place.relative_to(root).as_posix()
+        name = place.relative_to(root)
+        if place.is_dir() and not any(part[0] in "._" for part in name.parts):
+            yield name.as_posix()
 
 
 def by_life(folder: str | Path) -> Iterator[tuple[str, list[str]]]:

@@ -57,7 +57,9 @@ def settings(*, heavy: bool, java: str = "") -> dict[str, str]:
     return {**SETTINGS, _JAVA: " ".join(options)}
 
 
-def open_session(master: str = "local[*]", remote: str = "", *, heavy: bool = False) -> SparkSession:
+def open_session(
+    master: str = "local[*]", remote: str = "", *, heavy: bool = False, java_log: Path | None = None
+) -> SparkSession:
     """The Spark session of this process: on this machine, on a cluster's master, or at a Spark Connect URL.
 
     `heavy`: the work is done by Spark's own operators, not by Python workers.
@@ -77,8 +79,26 @@ def open_session(master: str = "local[*]", remote: str = "", *, heavy: bool = Fa
         builder = builder.master(master)
         for key, value in chosen.items():
             builder = builder.config(key, value)
-    with explained(f"Spark did not start at '{remote or master}'"):
+    with explained(f"Spark did not start at '{remote or master}'"), _said_to(java_log):
         return builder.getOrCreate()
+
+
+@contextmanager
+def _said_to(log: Path | None) -> Iterator[None]:
+    """What Java and its Python workers print goes to a file: it inherits what is open when it starts."""
+    if log is None:
+        yield
+        return
+    kept = [os.dup(number) for number in (1, 2)]
+    try:
+        with log.open("ab") as file:
+            for number in (1, 2):
+                os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, before in zip((1, 2), kept, strict=True):
+            os.dup2(before, number)
+            os.close(before)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from unisono.pipeline.certificate import Certificate
-from unisono.pipeline.live import ARROW, Kernel
+from unisono.pipeline.certify import Witnessed
+from unisono.pipeline.frames import ARROW, feed_records
 
 TOPICS = ("a", "b", "c")
 SEEDS = 400
@@ -56,10 +57,10 @@ def record(**fields: object) -> dict[str, object]:
 
 def judged(seed: int) -> list[object]:
     """All that is known after each table."""
-    kernel, known = Kernel("me"), []
+    witnessed, known = Witnessed("me"), []
     for part in table(seed):
-        kernel.feed(part)
-        (c,) = kernel.witnessed.certificates.values()
+        feed_records(witnessed, part)
+        (c,) = witnessed.certificates.values()
         known.append((c.clock, c.told, c.raised_by, c.epoch, c.checked, c.is_plain, c.found, c.unstamped))
         known.append(c.entered_by)
     return [*map(repr, known)]

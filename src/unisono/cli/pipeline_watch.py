@@ -66,13 +66,13 @@ def _folder(checkpoint: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _running(ledger: Ledger, teller: _Teller, master: str) -> Iterator[Watch]:
-    from unisono.pipeline.session import open_session
+    from unisono.pipeline.session import java_pid, open_session
     from unisono.pipeline.watch import Watch
 
     with people.status("starting Spark"):
         spark = open_session(master, java_log=ledger.java_log)
     try:
-        ledger.note_java(spark.sparkContext._gateway.proc.pid)
+        ledger.note_java(java_pid(spark))
         watch = Watch(spark, ledger, teller.tell, teller.judged)
         try:
             yield watch

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 import unisono
+from unisono.cli.journals import JournalFolder, JournalSeconds, journal_of
 from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, finish, people
@@ -49,7 +50,8 @@ def pub(
     nodes: Nodes = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a confirmation.")] = 30.0,
     durability: Durability = None,
-    journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
+    journal: JournalFolder = None,
+    journal_seconds: JournalSeconds = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
@@ -63,7 +65,7 @@ def pub(
         publish_timeout=timeout,
         durability=settings.durability,
         sequencer=settings.sequencer,
-        journal=journal,
+        journal=journal_of(journal, journal_seconds),
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,
         nodes=nodes,

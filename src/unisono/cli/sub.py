@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import unisono
 from unisono.cli.acknowledging import Acknowledger
+from unisono.cli.journals import JournalFolder, JournalSeconds, journal_of
 from unisono.cli.loop import run_loop
 from unisono.cli.observing import MetricsPort, pages
 from unisono.cli.output import Json, people
@@ -64,7 +65,8 @@ def sub(
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without an event.")] = None,
     durability: Durability = None,
-    journal: Annotated[str | None, typer.Option(help="Record the history in this folder.")] = None,
+    journal: JournalFolder = None,
+    journal_seconds: JournalSeconds = None,
     metrics_port: MetricsPort = None,
     json: Json = False,
 ) -> None:
@@ -75,7 +77,7 @@ def sub(
         name=name if ack is None else None,
         durability=settings.durability,
         sequencer=settings.sequencer,
-        journal=journal,
+        journal=journal_of(journal, journal_seconds),
         metrics=None if metrics_port is None else registry,
         trace=settings.trace_ratio,
         nodes=nodes,

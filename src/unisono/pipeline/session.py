@@ -83,6 +83,12 @@ def open_session(
         return builder.getOrCreate()
 
 
+def java_pid(spark: SparkSession) -> int:
+    """The process id of the Java that this process has started, 0 if it has not."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return int(process.pid) if process is not None else 0
+
+
 @contextmanager
 def _said_to(log: Path | None) -> Iterator[None]:
     """What Java and its Python workers print goes to a file: it inherits what is open when it starts."""

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean
+.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth fuzz-filters lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -78,6 +78,9 @@ overlay-campaign: setup ## 20 dispatcher processes over UDP, a tenth of all data
 
 kill-campaign: setup    ## the pipeline killed at random moments, its tables compared with those of a quiet run
 	@$(BIN)/python scripts/kill_campaign.py
+
+watch-campaign: setup   ## a real system watched for 10 minutes with kills, then swaps planted: about 14 minutes
+	@$(BIN)/python scripts/watch_campaign.py
 
 pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
 	@$(BIN)/python scripts/pipeline_growth.py

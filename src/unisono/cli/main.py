@@ -18,6 +18,7 @@ from unisono.cli import (
     bench_scaling,
     bench_sequencers,
     bench_sim,
+    bench_spark,
     dashboard,
     demo,
     dispatcher,
@@ -59,6 +60,7 @@ bench.app.command("peers")(bench_peers.peers)
 bench.app.command("scaling")(bench_scaling.scaling)
 bench.app.command("sequencers")(bench_sequencers.sequencers)
 bench.app.command("sim")(bench_sim.sim)
+bench.app.command("spark")(bench_spark.spark)
 app.add_typer(pipeline.app, name="pipeline")
 pipeline_plan.register(pipeline.app)
 pipeline.app.command("watch")(pipeline_watch.watch)

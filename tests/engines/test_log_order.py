@@ -150,7 +150,7 @@ def test_a_chapter_is_told_from_any_place_and_found_by_number() -> None:
             run = run_of(bundle).events()
             events += run
             for unit in [bundle] if random.random() < 0.6 else run:
-                found.add(unit)
+                found.add(unit, ("lane", 1))
         chapter, everything = Chapter(found), frozenset("ABCD")
         told = [one for _, one in chapter.events(0, everything)]
         assert sorted(map(str, told)) == sorted(map(str, events))

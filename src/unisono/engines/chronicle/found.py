@@ -5,10 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import TypeAlias
 
 from unisono.engines.chronicle.order import Unit, in_order
 from unisono.model.frames import Stamped
 from unisono.model.runs import run_of, stamped_in
+
+Place: TypeAlias = tuple[str, int]
+"""A lane, and a sequence in it."""
 
 
 class Found:
@@ -17,9 +21,11 @@ class Found:
     def __init__(self) -> None:
         self._units: dict[tuple[str, int], Unit] = {}  # by topic and first number
         self._firsts: dict[str, list[int]] = {}  # topic -> first numbers, in order
+        self._places: dict[int, Place] = {}  # unit, by its identity -> where it was found
 
-    def add(self, unit: Unit) -> None:
-        """Take in an event, or many that were numbered at once."""
+    def add(self, unit: Unit, place: Place) -> None:
+        """Take in an event, or many that were numbered at once, and where it is stored."""
+        self._places[id(unit)] = place
         if isinstance(unit, Stamped):
             numbers = {unit.topic: unit.number}
         else:
@@ -38,6 +44,10 @@ class Found:
             return unit if unit is not None and unit.number == number else None
         return stamped_in(unit, topic, number) if number <= unit.newest(topic) else None
 
+    def place(self, unit: Unit) -> Place:
+        """Where a unit of these is stored."""
+        return self._places[id(unit)]
+
     @property
     def topics(self) -> frozenset[str]:
         """The topics of these events."""
@@ -50,7 +60,7 @@ class Found:
     def copy(self) -> Found:
         """An independent twin."""
         twin = Found()
-        twin._units = dict(self._units)
+        twin._units, twin._places = dict(self._units), dict(self._places)
         twin._firsts = {topic: list(firsts) for topic, firsts in self._firsts.items()}
         return twin
 

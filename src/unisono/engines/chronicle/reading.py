@@ -49,9 +49,9 @@ class Reading:
             elif record.epoch == self.epoch and record.index == self.index[lane] + 1:
                 self.index[lane] = record.index
                 if isinstance(record, EventRecord):
-                    self.found.add(record.event)
+                    self.found.add(record.event, (lane, self.after[lane]))
                 elif isinstance(record, BundleRecord):
-                    self.found.add(record.bundle)
+                    self.found.add(record.bundle, (lane, self.after[lane]))
         if not piece.rest:
             self.ended.add(lane)
         return True

@@ -10,9 +10,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from itertools import accumulate, islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from unisono.engines.chronicle.library import Library, UnreadError
+from unisono.engines.chronicle.found import Found
+from unisono.engines.chronicle.library import CHAPTERS_KEPT, Library, UnreadError
 from unisono.engines.chronicle.order import Unit
 from unisono.engines.chronicle.present import Present, is_ordered
 from unisono.engines.chronicle.reading import Reading
@@ -26,7 +27,6 @@ from unisono.engines.takeover.wire import decode_control
 from unisono.model.errors import ConfigError, ForgottenError, UnconfirmedError
 from unisono.model.frames import Entries, Recall, Stamped
 from unisono.model.ids import is_pattern
-from unisono.model.lanes import BundleRecord, EventRecord
 from unisono.model.runs import run_of
 from unisono.pipeline.stream.link import Link
 from unisono.pipeline.stream.offsets import Offset
@@ -39,18 +39,12 @@ LOOK_S = 0.05
 T = TypeVar("T")
 
 
-class Place(NamedTuple):
-    """Where a unit is stored."""
-
-    lane: str
-    sequence: int
-
-
 class Chapter:
     """The units of one epoch that have events on our topics, in order; it may grow."""
 
-    def __init__(self, epoch: int, topics: frozenset[str], numbers: Entries) -> None:
+    def __init__(self, epoch: int, topics: frozenset[str], numbers: Entries, found: Found) -> None:
         self.epoch = epoch
+        self.found = found
         self.topics = topics
         self.base = sum(numbers.get(topic, 0) for topic in topics)  # the position before its first event
         self.units: list[Unit] = []
@@ -92,9 +86,6 @@ class Log:
         self.world = 0
         self.control: Control | None = None
         self.library = Library()
-        self.places: dict[
-            int, dict[tuple[str, int], Place]
-        ] = {}  # by epoch: where units are, by a topic and number
         self._told: dict[int, Chapter] = {}  # closed epochs in order, our topics only
         self._present: tuple[Present, Chapter, Reading] | None = None
 
@@ -167,26 +158,8 @@ class Log:
 
     async def _read(self, read: Read) -> ReadBack:
         found, end = await self.link.read(read.lane, read.after, read.limit)
-        for sequence, record in found:
-            if isinstance(record, EventRecord):
-                key = record.event.topic, record.event.number
-                self._place(record.epoch, key, Place(read.lane, sequence))
-            elif isinstance(record, BundleRecord):
-                topic = record.bundle.topics[0]
-                key = topic, record.bundle.clock[topic] + 1
-                self._place(record.epoch, key, Place(read.lane, sequence))
         tail = found[-1][0] if found else end
         return ReadBack(read.lane, tuple(record for _, record in found), tail, read.after, end - tail)
-
-    def _place(self, epoch: int, key: tuple[str, int], place: Place) -> None:
-        # A record may be stored twice, of which one counts: but both say the same.
-        self.places.setdefault(epoch, {}).setdefault(key, place)
-
-    def place_of(self, epoch: int, unit: Unit) -> Place:
-        """Where a unit is that has been read."""
-        if isinstance(unit, Stamped):
-            return self.places[epoch][unit.topic, unit.number]
-        return self.places[epoch][unit.topics[0], unit.clock[unit.topics[0]] + 1]
 
     @property
     def newest(self) -> int:
@@ -204,10 +177,11 @@ class Log:
         if epoch not in self._told:
             numbers = await self.numbers(epoch)
             found = await self.know(lambda: self._kept(epoch, lambda: self.library.chapter(epoch)))
-            told = Chapter(epoch, self.topics_of(numbers), numbers)
+            told = Chapter(epoch, self.topics_of(numbers), numbers, found.found)
             told.grow([unit for unit in found.units if count_of(unit, told.topics)])
-            self._forget(epoch)
             self._told[epoch] = told
+            if len(self._told) > CHAPTERS_KEPT:  # it is read again if somebody wants it again
+                del self._told[next(iter(self._told))]
         return self._told[epoch]
 
     async def units(self, epoch: int) -> list[Unit]:
@@ -230,7 +204,12 @@ class Log:
         if self._present is None or self._present[1].epoch != epoch:
             numbers = await self.numbers(epoch)
             topics = self.topics_of(numbers)
-            self._present = Present(numbers, topics), Chapter(epoch, topics, numbers), self.library.present()
+            reading = self.library.present()
+            self._present = (
+                Present(numbers, topics),
+                Chapter(epoch, topics, numbers, reading.found),
+                reading,
+            )
         present, chapter, reading = self._present
         if self.newest != epoch:  # it is over meanwhile
             return await self.chapter(epoch)
@@ -251,13 +230,6 @@ class Log:
             for piece in await asyncio.gather(*map(self._read, reading.wanted())):
                 self.library.read_back(piece)
             is_more = reading.after != before and not reading.ended >= reading.open
-
-    def _forget(self, epoch: int) -> None:
-        """Closed epochs that are behind us are read again if somebody wants them again."""
-        for old in [e for e in self._told if e < epoch - 1]:
-            del self._told[old]
-        for old in [e for e in self.places if e < epoch - 1]:
-            del self.places[old]
 
     # Where to begin.
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from unisono.engines.chronicle.found import Place
 from unisono.engines.chronicle.order import Unit
 from unisono.model.bundles import EVENT_BYTES
 from unisono.model.errors import ForgottenError, GapError
 from unisono.model.frames import Entries, Stamped
-from unisono.pipeline.stream.log import GoneError, Log, Place
+from unisono.pipeline.stream.log import GoneError, Log
 from unisono.pipeline.stream.offsets import Offset
 
 SLICE_EVENTS_MAX = 65_536  # that one task holds at a time, roughly
@@ -78,7 +79,7 @@ async def plan(log: Log, start: Offset, end: Offset | None, limit: float = inf) 
             taken = _take(unit, clock, upto, room)
             if taken:
                 before = chapter.base + (chapter.ends[i - 1] if i else 0)
-                pieces.append(Piece(log.place_of(epoch, unit), before, taken, _size(unit)))
+                pieces.append(Piece(chapter.found.place(unit), before, taken, _size(unit)))
                 room -= taken
             i += 1
         if upto is None:
@@ -189,18 +190,12 @@ def slices(planned: Planned, names: tuple[str, ...], tasks: int) -> Iterator[Sli
             if made is not None:
                 yield made
             made, after = Slice(names, [], planned.start.clock, planned.end.clock), -1
+        lane, sequence = piece.place
         last = made.runs[-1] if made.runs else None
-        if (
-            last is not None
-            and last.lane == piece.place.lane
-            and last.last + 1 == piece.place.sequence
-            and after == piece.position
-        ):
-            last.last += 1
+        if last is not None and (last.lane, last.last + 1, after) == (lane, sequence, piece.position):
+            last.last = sequence
         else:
-            made.runs.append(
-                Run(piece.place.lane, piece.place.sequence, piece.place.sequence, piece.position)
-            )
+            made.runs.append(Run(lane, sequence, sequence, piece.position))
         after = piece.position + piece.events
         made.count += piece.events
         made.size += piece.size

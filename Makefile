@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth fuzz-filters lock clean
+.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth fuzz-filters package-check lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -99,6 +99,9 @@ faults: setup    ## real processes killed, paused, cut off, out of disk, under w
 
 soak: setup      ## ten minutes of mixed load and faults, with an eye on memory
 	@$(BIN)/unisono lab soak --minutes 10
+
+package-check: setup ## sdist and wheel, installed into empty environments and used there: about a minute
+	@$(BIN)/python scripts/package_check.py
 
 lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv

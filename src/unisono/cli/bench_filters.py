@@ -37,7 +37,7 @@ def filters(
     try:
         import numpy  # noqa: F401 (the index is made of its arrays)
     except ImportError:
-        people.print("the matching index needs NumPy: pip install 'unisono[filters]'")
+        people.print("the matching index needs NumPy: pip install 'unisono[filters]'", markup=False)
         raise typer.Exit(BAD_INPUT) from None
     with progress("bench filters", len(MIXES) + 1) as tell:
         result: Figures = {"subscriptions": count, "events": events, "repeats": repeats, "mixes": {}}

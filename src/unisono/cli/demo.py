@@ -4,7 +4,7 @@ The set-up of figure 21 of paper 000: on a bare bus each detector hears its own 
 patterns; with unisono both find the same ones. A wanderer comes late and moves from topic to topic while events
 flow; what it hears must be in the same order too. This first act happens in one process, on a service that delays
 each notification by a random time of its own. The second act is in demo_processes.py: real processes, a real broker,
-a real kill -9.
+a real kill -9. Where the extra `up` is not installed the first act is all, and a line says what to install.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ from unisono.cli.output import Json, finish, people, print_json
 from unisono.cli.patterns import PATTERN, agreement, find_patterns, same_order
 from unisono.history import Kind, Outcome, Record, Verdict, judge
 from unisono.model.errors import ConfigError
+from unisono.server.bundled import has_program
 
 TOPICS = ("alpha", "beta", "gamma", "delta", "epsilon")
 DETECTORS = ("anna", "bruno")
@@ -206,16 +208,23 @@ def demo(
         int, typer.Option(min=3, max=100_000, help="Events of each publisher in the second act.")
     ] = 600,
     processes: Annotated[
-        bool, typer.Option("--processes/--no-processes", help="Play the second act: real processes on NATS.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--processes/--no-processes",
+            help="Play the second act: real processes on NATS. [default: where the extra 'up' is installed]",
+        ),
+    ] = None,
     journal: Annotated[
         Path | None, typer.Option(help="Keep what the real processes did as a journal in this folder.")
     ] = None,
     json: Json = False,
 ) -> None:
     """The problem and the cure side by side; then real processes on a real broker, and one is killed."""
-    if journal is not None and not processes:
+    missing = missing_for_processes(journal)
+    if journal is not None and processes is False:
         raise ConfigError("--journal keeps what the real processes did; leave out --no-processes")
+    if missing and (processes or journal is not None):
+        raise ConfigError(f"real processes need {missing}")
     scene = Scene(seconds, rate, jitter_ms, seed)
     with Live(console=people, refresh_per_second=8, transient=True) as live:
         run_loop(scene.play(lambda: live.update(_table(scene))))
@@ -229,7 +238,13 @@ def demo(
         people.print(f"bare bus: [red]{bare.outcome}[/]: {escape(bare.explanation)}")
         colour = "green" if held else "bold red"
         people.print(f"unisono:  [{colour}]{ordered.outcome}[/]: {escape(ordered.explanation)}")
-    act = _play_processes(events - events % 3, journal, quiet=json) if processes else None
+    act = None
+    if missing and processes is None:
+        people.print(
+            f"\nthe second act, real processes on a real broker, needs {escape(missing)}", soft_wrap=True
+        )
+    elif processes is not False:
+        act = _play_processes(events - events % 3, journal, quiet=json)
     if json:
         print_json(
             {
@@ -243,6 +258,14 @@ def demo(
             }
         )
     finish(held=held and (act is None or act.held))
+
+
+def missing_for_processes(journal: Path | None) -> str:
+    """What must be installed for the second act, and how; nothing if all is there."""
+    extras = [] if find_spec("nats") and has_program() else ["up"]
+    if journal is not None and not (find_spec("pyarrow") and find_spec("numpy")):
+        extras.append("journal")
+    return f"more than is installed: pip install 'unisono[{','.join(extras)}]'" if extras else ""
 
 
 def _play_processes(events: int, journal: Path | None, *, quiet: bool) -> Act:

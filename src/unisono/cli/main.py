@@ -100,6 +100,13 @@ def run() -> None:
     except (UnisonoError, ConnectionError) as error:
         people.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
         sys.exit(BAD_INPUT)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in {"unisono", ""}:
+            raise  # a mistake of ours, not something to install
+        people.print(
+            f"this command needs {error.name}, which is in one of the extras: unisono doctor lists them"
+        )
+        sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
         people.print("stopped")
         sys.exit(130)

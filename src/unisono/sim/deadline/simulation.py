@@ -95,12 +95,19 @@ class DeadlineSimulation:
     """One run of one world."""
 
     def __init__(
-        self, world: DeadlineWorld, makers: Makers = AS_THEY_ARE, *, traces: bool = False, checks: bool = True
+        self,
+        world: DeadlineWorld,
+        makers: Makers = AS_THEY_ARE,
+        *,
+        traces: bool = False,
+        checks: bool = True,
+        steps_max: int = STEPS_MAX,
     ) -> None:
         self.world = world
         self.makers = makers
         self.traces = traces
         self.checks = checks
+        self.steps_max = steps_max
         self.kernel: Kernel[Occurrence] = Kernel()
         self.near = Network(world.near, Random(f"{world.seed} near"))
         self.far = Network(world.far, Random(f"{world.seed} far"))
@@ -122,7 +129,7 @@ class DeadlineSimulation:
             self._seat(subscriber)
         for happening in self.world.happenings:
             self.kernel.schedule(happening.at, happening)
-        while self.steps < STEPS_MAX and not self.faults:
+        while self.steps < self.steps_max and not self.faults:
             time = self.kernel.next_time()
             if time is None or (time > self.world.ends_at and not self._holds_something()):
                 break  # a late reply may still have time

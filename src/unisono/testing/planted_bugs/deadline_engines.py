@@ -38,7 +38,7 @@ class OnlyAtTheMoment(HoldBack):
     """An event has to go when the time equals its logical deadline, and not when it is over."""
 
     def is_due(self, event: Event, round: int) -> bool:
-        return literal.logical_deadline_reached(round, [self.deadlines[event.key] - self.reserve])
+        return literal.logical_deadline_reached(round, [self.logical_deadline(event) - self.reserve])
 
 
 class OwnDeadlineOnly(HoldBack):

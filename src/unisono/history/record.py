@@ -32,7 +32,8 @@ class Kind(StrEnum):
 class Record(msgspec.Struct, frozen=True, array_like=True):
     """`event` is "publisher/incarnation/n"; `stamp` maps topics to numbers; `number` is the own topic's.
 
-    Of TOLD events stamps are those of deadline-causal order: one for each stream, which is called broker/topic.
+    Of TOLD events stamps are those of deadline-causal order: one for each stream, which is called broker/topic, the
+    event itself included.
     """
 
     kind: Kind

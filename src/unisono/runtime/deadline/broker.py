@@ -206,7 +206,7 @@ class DeadlineBroker:
                 event=str(publication.id),
                 topic=publication.topic,
                 number=stamp,
-                stamp={"/".join(stream): number for stream, number in event.past.items()},
+                stamp={"/".join(s): number for s, number in (*event.past.items(), (event.stream, stamp))},
                 deadline=self.settings.due_at(event.last - self.settings.reserve),
             )
         return True

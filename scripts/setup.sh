@@ -32,6 +32,12 @@ if ! have_mosquitto && command -v apt-get >/dev/null 2>&1; then
     || say "Mosquitto is missing: the tests of mqtt:// will be skipped"
 fi
 
+# For the tests of the dashboard in a real browser only; they are skipped without it. It is large: not for the demo.
+have_chromium() { command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; }
+if ! have_chromium && [ "${UNISONO_BROWSER:-yes}" != no ] && command -v apt-get >/dev/null 2>&1; then
+  ( apt_install --no-install-recommends chromium ) || say "Chromium is missing: the tests of the dashboard in a browser will be skipped"
+fi
+
 say "making $venv (a minute or two the first time)"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

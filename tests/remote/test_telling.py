@@ -84,7 +84,7 @@ def test_buses_tell_and_measure_only_while_somebody_watches(nats_url, monkeypatc
             await bus.publish("orders", 1)
             await take(events, 1)
             await look(nats_url)  # who looks once does not watch
-            assert not any([beat.watched for beat in await beats(nats_url, 4)])
+            assert not any(beat.watched for beat in await beats(nats_url, 4))
             assert events.observer is None
             picture = Picture()
             watcher = Watcher(nats_url, picture, interval_s=0.05)

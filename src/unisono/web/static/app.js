@@ -73,6 +73,7 @@ async function begin() {
   window.addEventListener("hashchange", show);
   show();
   document.documentElement.dataset.ready = "yes";
+  performance.mark("ready");
 }
 
 begin();

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth fuzz-filters package-check lock clean
+.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth spark-live-campaign bench-spark fuzz-filters package-check lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -81,6 +81,12 @@ kill-campaign: setup    ## the pipeline killed at random moments, its tables com
 
 watch-campaign: setup   ## a real system watched for 10 minutes with kills, then swaps planted: about 14 minutes
 	@$(BIN)/python scripts/watch_campaign.py
+
+spark-live-campaign: setup ## drivers, workers, nodes and the server killed under live queries: about 10 minutes
+	@$(BIN)/python scripts/spark_live_campaign.py
+
+bench-spark: setup      ## events into Spark, rows out of it, a backlog of 5 million: about 5 minutes
+	@$(BIN)/unisono bench spark
 
 pipeline-growth: setup  ## how long the pipeline takes after a journal has grown by 1 %, beside the first run
 	@$(BIN)/python scripts/pipeline_growth.py

@@ -56,7 +56,8 @@ def spark(
             status.update(f"{out:,} rows out of Spark")
             result["out"] = _out(session, url, out)
             status.update(f"publishing a backlog of {backlog:,}")
-            result["backlog"] = _backlog(session, url, backlog)
+            before = 100_000 + live
+            result["backlog"] = _backlog(session, url, backlog, before)
         finally:
             session.stop()
     result["missed"] = missed(result)
@@ -165,7 +166,7 @@ def _out(session: Any, url: str, count: int) -> Figures:
     return {"rows": count, "stored": stored, "rows_s": round(count / took_s)}
 
 
-def _backlog(session: Any, url: str, count: int) -> Figures:
+def _backlog(session: Any, url: str, count: int, before: int) -> Figures:
     publisher = _publish(url, count, 0)
     published = publisher.communicate(timeout=WAIT_S)[0]
     watch = _Memory()
@@ -177,6 +178,7 @@ def _backlog(session: Any, url: str, count: int) -> Figures:
     read = sum(batch["numInputRows"] for batch in progress)
     return {
         "events": read,
+        "expected": before + count,
         "published_s": int(published),
         "read_s": round(read / took_s),
         "batches": len(progress),
@@ -247,7 +249,10 @@ def missed(result: Figures) -> list[str]:
         found.append(f"{speed:,} rows/s out of Spark, target {OUT_S_MIN:,}")
     if result["out"]["stored"] != result["out"]["rows"]:
         found.append(f"{result['out']['rows']:,} rows became {result['out']['stored']:,} events")
-    if (memory := result["backlog"]["python_mib"]) > BACKLOG_MIB_MAX:
+    backlog = result["backlog"]
+    if backlog["events"] != backlog["expected"]:
+        found.append(f"{backlog['events']:,} of {backlog['expected']:,} events were read")
+    if (memory := backlog["python_mib"]) > BACKLOG_MIB_MAX:
         found.append(f"{memory:,} MiB of Python to drain the backlog, at most {BACKLOG_MIB_MAX:,}")
     return found
 

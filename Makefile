@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth spark-live-campaign bench-spark fuzz-filters package-check lock clean
+.PHONY: browser overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth spark-live-campaign bench-spark fuzz-filters package-check lock clean
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -20,8 +20,11 @@ demo: setup      ## the problem and the cure, real processes on a bundled broker
 	@$(BIN)/unisono pipeline report --lake out/demo/lake --audit out/demo/audit.json --plan out/demo/lake/plan.json --out out/demo/report.html
 	@grep -m1 '"verdict"' out/demo/audit.json | tr -d '",' | sed 's/ *verdict: */audit on Spark: /'
 
-test: check      ## what CI runs
+test: check browser     ## what CI runs
 	@$(BIN)/python -m pytest
+
+browser: setup   ## Debian's Chromium, if there is none: for the tests of the dashboard
+	@sh scripts/setup.sh --browser
 
 check: setup     ## ruff, mypy --strict, the architecture test
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

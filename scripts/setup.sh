@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes the virtual environment $1 from requirements.lock and installs this checkout in it.
+# With --browser: only sees to it that there is a browser to test the dashboard with; it is large, and not for the demo.
 set -eu
 venv=$1
 python=${PYTHON:-python3}
@@ -18,6 +19,13 @@ apt_install() {
   as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
 }
 
+if [ "$venv" = --browser ]; then
+  command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 \
+    || ( apt_install --no-install-recommends chromium ) \
+    || say "Chromium is missing: the tests of the dashboard in a browser will be skipped"
+  exit 0
+fi
+
 command -v "$python" >/dev/null 2>&1 || apt_install python3 python3-venv
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   say "Python 3.11 or newer is needed, '$python' is $("$python" --version 2>&1); point PYTHON at a newer one"; exit 2; }
@@ -30,12 +38,6 @@ have_mosquitto() { command -v mosquitto >/dev/null 2>&1 || [ -x /usr/sbin/mosqui
 if ! have_mosquitto && command -v apt-get >/dev/null 2>&1; then
   ( apt_install mosquitto && { as_root systemctl disable --now mosquitto >/dev/null 2>&1 || :; } ) \
     || say "Mosquitto is missing: the tests of mqtt:// will be skipped"
-fi
-
-# For the tests of the dashboard in a real browser only; they are skipped without it. It is large: not for the demo.
-have_chromium() { command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1; }
-if ! have_chromium && [ "${UNISONO_BROWSER:-yes}" != no ] && command -v apt-get >/dev/null 2>&1; then
-  ( apt_install --no-install-recommends chromium ) || say "Chromium is missing: the tests of the dashboard in a browser will be skipped"
 fi
 
 say "making $venv (a minute or two the first time)"

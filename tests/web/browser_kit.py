@@ -33,7 +33,7 @@ def why_no_browser():
     if importlib.util.find_spec("playwright") is None:
         return "Playwright is not installed: make setup"
     if chromium() is None:
-        return "Chromium is not installed: sh scripts/setup.sh installs Debian's, or apt-get install chromium"
+        return "Chromium is not installed: make browser"
     return None
 
 

@@ -290,11 +290,11 @@ def test_a_thousand_topics_do_not_make_it_stutter(page):
         )
         began, ticks = time.monotonic(), int(page.evaluate("document.documentElement.dataset.ticks"))
         rows = page.locator(".rows")
-        for top in (3000, 12000, 29000):
+        for top in (3000, 12000, 30000):
             rows.evaluate(f"(e) => {{ e.scrollTop = {top}; }}")
             wait(page, f"Number(document.documentElement.dataset.ticks) > {ticks + 8}")
             ticks = int(page.evaluate("document.documentElement.dataset.ticks"))
-        assert rows.get_by_text("sensor.0999").count() == 1
+        assert page.locator(".rows tr[aria-rowindex='1001']").count() == 1, "the last one is in sight"
         assert page.locator(".rows tr").count() < 60, "only rows in sight exist"
         assert page.locator(".rows table").get_attribute("aria-rowcount") == "1001"
         assert time.monotonic() - began < 15

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: browser overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign watch-campaign pipeline-growth spark-live-campaign bench-spark fuzz-filters package-check lock clean
+.PHONY: causal-campaign deadline-campaign overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -78,6 +78,13 @@ audit-campaign: setup   ## each violation planted among 10 million deliveries, a
 
 overlay-campaign: setup ## 20 dispatcher processes over UDP, a tenth of all datagrams lost, one killed: about a minute
 	@$(BIN)/python scripts/overlay_campaign.py
+
+causal-campaign: setup  ## a million questions and replies across topics on NATS, audited: about two minutes
+	@$(BIN)/python scripts/causal_campaign.py
+
+deadline-campaign: setup ## real processes over NATS and UDP that delay and lose, one killed, audited: about four minutes
+	@for transport in nats udp; do for how in --kill --no-kill; do \
+		$(BIN)/python scripts/deadline_campaign.py --transport $$transport $$how || exit 1; done; done
 
 kill-campaign: setup    ## the pipeline killed at random moments, its tables compared with those of a quiet run
 	@$(BIN)/python scripts/kill_campaign.py

@@ -111,9 +111,9 @@ class Process:
         """End it."""
         self.process.terminate()
         self.process.wait(30)
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
 
 
 def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:

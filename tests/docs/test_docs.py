@@ -97,3 +97,13 @@ def test_a_busy_feed_is_heard_in_one_order():
     command = [sys.executable, str(ROOT / "examples" / "busy_feed.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.startswith("20,000 events, two listeners, one order, "), done.stderr
+
+
+def test_five_viewers_are_shown_nothing_after_a_reply_to_it():
+    command = [sys.executable, str(ROOT / "examples" / "shared_video.py"), "--seconds", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    told = re.match(
+        r"(\d+) shown to 5 viewers in time, \d+ dropped, 0 shown after a reply to it\n", done.stdout
+    )
+    assert told, done.stdout + done.stderr
+    assert int(told[1]) > 10

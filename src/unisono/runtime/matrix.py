@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from unisono.runtime.options import Order
 
 Transport: TypeAlias = Literal[
-    "memory", "nats", "nats jetstream", "redis", "redis pubsub", "mqtt", "mqtt qos 0"
+    "memory", "nats", "nats jetstream", "redis", "redis pubsub", "mqtt", "mqtt qos 0", "udp"
 ]
 
 TRANSPORTS: tuple[Transport, ...] = (
@@ -21,6 +21,7 @@ TRANSPORTS: tuple[Transport, ...] = (
     "redis pubsub",
     "mqtt",
     "mqtt qos 0",
+    "udp",
 )
 LOSSY = ("nats", "redis pubsub", "mqtt qos 0")  # what is under way during an outage is lost
 ONE_NODE = ("mqtt", "mqtt qos 0")  # no store that nodes could share, so nothing that could fence one of them
@@ -40,8 +41,25 @@ TAKEOVER = "another node takes over; nothing acknowledged is lost"
 REFUSED = "refused: a second node. Subscriptions end with ForgottenError when the one node restarts"
 
 
-def promise(order: Order, transport: Transport) -> Promise:
-    """What this order means on this transport."""
+DEADLINES = Promise(
+    "every bus, among themselves",
+    "fetched from others while it is of use, else dropped",
+    "nobody sequences; who is left goes on",
+)
+OVERLAY = Promise(
+    "dispatchers", "fetched from other dispatchers; `fifo` goes on without it", "the tree heals"
+)
+UNSEQUENCED = Promise(
+    "refused: use `causal` with `deadline=`, or a broker", "nothing is promised", "nobody sequences"
+)
+
+
+def promise(order: Order, transport: Transport, *, deadline: bool = False) -> Promise:
+    """What this order means on this transport, with `deadline=` or without."""
+    if order == "causal" and deadline:
+        return DEADLINES
+    if transport == "udp":
+        return OVERLAY if order in ("none", "fifo") else UNSEQUENCED
     if transport == "memory":
         if order in ("none", "fifo"):
             return Promise("the bus", "lost", NOBODY)
@@ -70,6 +88,7 @@ def table() -> list[str]:
     for name, order in orders:
         for transport in TRANSPORTS:
             shown.setdefault((name, promise(order, transport)), []).append(transport)
+    shown[("`causal` with `deadline=`", DEADLINES)] = list(TRANSPORTS)
     for (name, kept), transports in shown.items():
         lines.append(f"| {name} | {', '.join(transports)} | {kept.engine} | {kept.loss} | {kept.crash} |")
     return lines

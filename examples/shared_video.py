@@ -156,6 +156,7 @@ if __name__ == "__main__":
     parser.add_argument("--viewer", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.viewer:
-        asyncio.run(view(*options.viewer, options.seconds))
+        name, url = options.viewer
+        asyncio.run(view(name, url, options.seconds))
     else:
         sys.exit(asyncio.run(main(options.seconds)))

@@ -116,6 +116,15 @@ faults: setup    ## real processes killed, paused, cut off, out of disk, under w
 soak: setup      ## ten minutes of mixed load and faults, with an eye on memory
 	@$(BIN)/unisono lab soak --minutes 10
 
+.PHONY: docs
+docs: $(VENV)/.docs-ready  ## out/docs/index.html: these pages, the commands and the names, with search, all of it offline
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "docs: out/docs/index.html" >&2
+
+$(VENV)/.docs-ready: $(VENV)/.ready requirements-docs.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
 package-check: setup ## sdist and wheel, installed into empty environments and used there: about a minute
 	@$(BIN)/python scripts/package_check.py
 
@@ -123,6 +132,8 @@ lock: setup      ## pin every dependency again, with hashes
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group dev --group peers --python-version 3.11 \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --group pyproject.toml:docs -c requirements.lock \
+	  --python-version 3.11 --custom-compile-command "make lock" -o requirements-docs.lock
 
 clean:           ## forget the environment and the caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -30,7 +30,7 @@ Figures = dict[str, Any]
 
 def pipeline(
     sizes: Annotated[str, typer.Option(help="Millions of deliveries, with commas between.")] = "2,10,50",
-    cores: Annotated[int, typer.Option(min=1)] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="How many cores Spark may use.")] = 2,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of which the fastest counts.")] = 2,
     reference: Annotated[bool, typer.Option(help="Also run the audit in DuckDB.")] = True,
     json: Json = False,

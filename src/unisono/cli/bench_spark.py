@@ -39,7 +39,7 @@ def spark(
         int, typer.Option(min=10_000, help="Events that are there when Spark begins.")
     ] = 5_000_000,
     out: Annotated[int, typer.Option(min=10_000, help="Rows that Spark publishes.")] = 400_000,
-    cores: Annotated[int, typer.Option(min=1)] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="How many cores Spark may use.")] = 2,
     json: Json = False,
 ) -> None:
     """A server, a node, a publisher and Spark on one machine: live, out again, and a backlog drained."""

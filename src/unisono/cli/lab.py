@@ -106,7 +106,7 @@ def fuzz(
 
 @app.command()
 def replay(
-    seed: Annotated[int, typer.Argument(min=0)],
+    seed: Annotated[int, typer.Argument(min=0, help="The seed that decided the world.")],
     engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
     json: Json = False,
 ) -> None:
@@ -121,7 +121,7 @@ def replay(
 
 @app.command()
 def shrink(
-    seed: Annotated[int, typer.Argument(min=0)],
+    seed: Annotated[int, typer.Argument(min=0, help="The seed that decided the world.")],
     bug: Annotated[str | None, typer.Option(help="Plant this bug in a moving world first.")] = None,
     engine: Annotated[str, typer.Option(help="Which engine.")] = ENGINES[0],
     json: Json = False,

@@ -17,15 +17,15 @@ DELIVERY, DELIVERY_REWIRED, OVERHEAD = 0.999, 0.99, 0.25  # what is asked of the
 
 
 def epidemic(
-    dispatchers: Annotated[int, typer.Option(min=2)] = 100,
-    patterns: Annotated[int, typer.Option(min=1)] = 70,
+    dispatchers: Annotated[int, typer.Option(min=2, help="How many dispatchers form the tree.")] = 100,
+    patterns: Annotated[int, typer.Option(min=1, help="How many kinds of content there are.")] = 70,
     rate: Annotated[float, typer.Option(min=0.01, help="Events per second, of all together.")] = 50.0,
     loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="On each link, of everything.")] = 0.1,
     payload: Annotated[int, typer.Option(min=0, help="Bytes of an event besides its attributes.")] = 256,
     rewire: Annotated[float, typer.Option(help="Seconds between two changes of the tree.")] = 1.0,
     seconds: Annotated[float, typer.Option(min=0.5, help="Simulated time that is counted.")] = 20.0,
     warm: Annotated[float, typer.Option(min=0.0, help="Simulated time before that.")] = 3.0,
-    seed: Annotated[int, typer.Option(min=0)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is random.")] = 1,
     json: Json = False,
 ) -> None:
     """A tree of dispatchers that loses: how much arrives within ten gossip rounds, and what finding it costs."""

@@ -42,13 +42,13 @@ def needs_spark() -> Iterator[None]:
 def synth(
     out: Annotated[Path, typer.Option(help="A new folder for the journal.")],
     deliveries: Annotated[int, typer.Option(min=1, help="About how many deliveries.")] = 1_000_000,
-    topics: Annotated[int, typer.Option(min=1)] = 20,
-    subscribers: Annotated[int, typer.Option(min=1)] = 100,
+    topics: Annotated[int, typer.Option(min=1, help="How many topics.")] = 20,
+    subscribers: Annotated[int, typer.Option(min=1, help="How many subscribers.")] = 100,
     each: Annotated[int, typer.Option(min=1, help="Topics each subscriber holds.")] = 10,
     plant: Annotated[
         str, typer.Option(help="Break one thing: swap, tag, duplicate, forge, cause, gap.")
     ] = "",
-    seed: int = 1,
+    seed: Annotated[int, typer.Option(help="Decides everything that is random.")] = 1,
     json: Json = False,
 ) -> None:
     """Make a journal as a correct run would have recorded it, with at most one thing wrong."""

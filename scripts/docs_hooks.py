@@ -26,6 +26,7 @@ JOINED = {
     "examples/README.md": "examples.md",
 }
 COMMANDS = "reference/commands.md"
+SHIM, LOCAL_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 # links are whole, or an image inside a link's words; code is left alone
 LINK = re.compile(r"(?P<open>!?\[(?P<words>(?:[^\[\]]|\[[^\]]*\])*)\]\()(?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
@@ -60,8 +61,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """The page without anything from elsewhere: the theme asks a server for one script, which is here as well."""
-    here = posixpath.relpath("assets/iframe-worker.js", posixpath.dirname(page.file.dest_uri) or ".")
-    return output.replace("https://unpkg.com/iframe-worker/shim", here)
+    return output.replace(SHIM, posixpath.relpath(LOCAL_SHIM, posixpath.dirname(page.file.dest_uri) or "."))
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """The same for the page that is shown when there is none."""
+    return output_content.replace(SHIM, LOCAL_SHIM)
 
 
 def _relinked(text: str, place: str, page: str, files: Files) -> str:
@@ -74,6 +79,8 @@ def _relinked(text: str, place: str, page: str, files: Files) -> str:
         if inside is not None and files.get_file_from_path(inside) is not None:
             near = posixpath.relpath(inside, posixpath.dirname(page) or ".")
             return f"{match['open']}{near}{hash_}{anchor})"
+        if not (ROOT / path).exists():
+            return match[0]  # for MkDocs to complain about
         words = match["words"].strip("`")
         return f"`{path}`" if words in (path, posixpath.basename(path)) else f"{match['words']} (`{path}`)"
 

@@ -101,7 +101,8 @@ def shown():
                         if words:
                             yield page.relative_to(ROOT), words[1]
         for line in re.findall(r"`(?:\.venv/bin/)?(unisono [a-z][^`…]*)`", FENCE.sub("", page.read_text())):
-            yield page.relative_to(ROOT), line
+            for one in re.search(r"\S+\|\S+|$", line)[0].split("|"):  # `unisono up|node --url`: each of them
+                yield page.relative_to(ROOT), re.sub(r"\S+\|\S+", one, line, count=1)
 
 
 @pytest.mark.parametrize("page", sorted({str(page) for page, _ in shown()}))

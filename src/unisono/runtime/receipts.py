@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from itertools import repeat
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -199,14 +199,11 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
         """The receipt of whoever publishes the same event once more."""
         return Receipt(self._flight, self._seat, True)
 
-    def alone(self) -> Receipt:
-        """The same receipt of an arrived event, without payload and fellow passengers: cheap to remember."""
-        publication, stamp = self._flight.publications[self._seat], self.stamp
-        flight = Flight()
-        flight.known = {0} if self.duplicate else None
-        flight.publications.append(msgspec.structs.replace(publication, body=b"", headers=None))
-        flight.land(None if not stamp else _run_of_one(flight.publications, stamp))
-        return Receipt(flight, 0)
+    def arrived(self) -> Arrived:
+        """What is left to say of an arrived event, without payload and fellow passengers: cheap to remember."""
+        publication = self._flight.publications[self._seat]
+        life = publication.publisher, publication.incarnation, publication.n
+        return Arrived(*life, publication.topic, publication.key, self.stamp)
 
     @property
     def _place(self) -> int | None:
@@ -216,6 +213,24 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
 
     def __repr__(self) -> str:
         return f"Receipt({self.topic!r}, id={self.id!r}, stamp={self.stamp})"
+
+
+class Arrived(NamedTuple):
+    """An event that has its place; whoever publishes it again gets a receipt that says so."""
+
+    publisher: str
+    incarnation: int
+    n: int
+    topic: str
+    key: str | None
+    stamp: dict[str, int]
+
+    def receipt(self) -> Receipt:
+        """The receipt of whoever publishes the same event once more."""
+        flight = Flight()
+        flight.publications.append(Publication(*self[:4], key=self.key))
+        flight.land(None if not self.stamp else _run_of_one(flight.publications, self.stamp))
+        return Receipt(flight, 0, True)
 
 
 def _run_of_one(publications: list[Publication], stamp: dict[str, int]) -> Run:

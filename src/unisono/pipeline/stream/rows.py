@@ -99,7 +99,7 @@ class Rows:
             "publisher": [e.publisher for e in events],
             "published_at": [micros(e.published_at) for e in events],
             "in_order": [True] * count,
-            "deadline": [None] * count,
+            "deadline": [None if e.deadline is None else micros(e.deadline) for e in events],
             "epoch": self.epochs,
         }
         if self._stamps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-WINDOW = 4096  # rows that are published before those of the window before must be confirmed
+WINDOW, WINDOWS = 4096, 4  # rows that are published at once, and how often before the first must be confirmed
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark calls them
 
@@ -179,31 +180,33 @@ async def _begin(link: Link, key: str, attempt: Attempt) -> Mark:
 
 
 class Publishing:
-    """Windows of events, two of them under way at a time."""
+    """Windows of events, a few of them under way at a time."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._under_way: list[Receipt] = []
+        self._under_way: deque[list[Receipt]] = deque()
 
     async def window(self, events: list[Event]) -> None:
-        """Publish, and wait for the window before."""
+        """Publish, and wait for those that have been under way for long."""
         bus = await self._link.bus()
-        receipts = [bus.publish_nowait(e.topic, e.data, id=e.id, headers=e.headers) for e in events]
-        await self.settle()
-        self._under_way = receipts
+        self._under_way.append(
+            [bus.publish_nowait(e.topic, e.data, id=e.id, headers=e.headers) for e in events]
+        )
+        await self.settle(WINDOWS - 1)
 
-    async def settle(self) -> None:
-        """Return when everything is stored."""
-        receipts, self._under_way = self._under_way, []
-        try:
-            async with asyncio.timeout(CONFIRM_S):
-                for receipt in receipts:
-                    await receipt
-        except TimeoutError:
-            raise UnconfirmedError(
-                f"{len(receipts)} events were not confirmed within {CONFIRM_S:g} s; see whether the nodes are well. Spark may "
-                "write the batch again: what is stored is not published twice"
-            ) from None
+    async def settle(self, left: int = 0) -> None:
+        """Return when everything is stored, but for so many windows."""
+        while len(self._under_way) > left:
+            receipts = self._under_way.popleft()
+            try:
+                async with asyncio.timeout(CONFIRM_S):
+                    for receipt in receipts:
+                        await receipt
+            except TimeoutError:
+                raise UnconfirmedError(
+                    f"{len(receipts)} events were not confirmed within {CONFIRM_S:g} s; see whether the nodes are well. Spark "
+                    "may write the batch again: what is stored is not published twice"
+                ) from None
 
 
 class LiveWriter(_Writer, DataSourceStreamArrowWriter):

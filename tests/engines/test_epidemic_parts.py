@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.engines.epidemic.cache import Cache
+from unisono.engines.epidemic.covering import Covering
 from unisono.engines.epidemic.known import Known
 from unisono.engines.epidemic.messages import Event, decode_message, encode_message
 from unisono.engines.epidemic.numbers import pack, unpack
 from unisono.engines.epidemic.routes import Routes
 from unisono.engines.epidemic.streams import Streams
 from unisono.engines.epidemic.trails import Tracker, Trail
+from unisono.engines.filters import parse
 from unisono.model.errors import FrameError
 from unisono.model.ids import EventId
 
@@ -81,6 +83,14 @@ def test_a_cache_keeps_its_bound_and_finds_what_it_keeps(policy):
         assert found is None or found.age_ms == (200 - n) * 1000
 
 
+def test_a_number_that_was_given_twice_harms_nobody():
+    cache = Cache(2, "fifo", Random(1))
+    for n in range(1, 7):
+        cache.add(event(n, number=5), 0.0, is_own=True)
+        cache.check()
+    assert cache.find("s", 1, KEY, 5, 0.0) == event(6, number=5)
+
+
 def test_each_policy_lets_another_one_go():
     def kept(policy):
         cache = Cache(4, policy, Random(1))
@@ -98,6 +108,34 @@ def test_a_cache_of_nothing_keeps_nothing():
     cache = Cache(0, "fifo", Random(1))
     cache.add(event(1), 0.0, is_own=True)
     assert len(cache) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), max_size=30), st.integers(1, 3))
+def test_covering_tells_what_is_needed_and_remembers_a_few(ranges, above_max):
+    covering, there = Covering(above_max), {}
+    for low, width in ranges:
+        pattern = parse(f"x between {low} and {low + width}")
+        if pattern.hash in there:
+            del there[pattern.hash]
+            covering.discard(pattern.hash)
+        else:
+            covering.add(pattern, list(there.values()))
+            there[pattern.hash] = pattern
+        covering.check(there)
+        told = [p for key, p in there.items() if not covering.is_redundant(key, there)]
+        assert all(any(t.covers(p) for t in told) for p in there.values())
+        if above_max >= len(there):
+            assert not any(a.covers(b) for a in told for b in told if a is not b)
+
+
+def test_of_two_patterns_that_say_the_same_one_is_told():
+    one, other = parse("x < 3 or x < 5"), parse("x < 5")
+    wide = [one, other] if one.hash != other.hash else [other]
+    covering = Covering()
+    for i, pattern in enumerate(wide):
+        covering.add(pattern, wide[:i])
+    keys = {pattern.hash for pattern in wide}
+    assert sum(not covering.is_redundant(key, keys) for key in keys) == 1
 
 
 def test_a_stream_knows_its_holes():

@@ -21,6 +21,8 @@ from unisono.engines.epidemic.messages import (
     SubscriberPull,
     Watermark,
 )
+from unisono.engines.epidemic.numbers import unpack
+from unisono.engines.filters import parse
 from unisono.model.errors import ConfigError
 
 LINE = ("a-b", "b-c")
@@ -381,6 +383,58 @@ def test_nothing_that_is_sent_breaks_a_bound(message):
             net.give("b", io.Heard(source, Watermark("s", 1, {key: 10**15}, 0, 64)))
             net.give("b", io.Heard(source, Watermark("s", 1, {key: 10**16}, 0, 64)))
     assert len(net.sent) - sent <= 8
+
+
+def test_what_others_send_takes_no_more_room_than_is_meant_for_it():
+    net = Net("a-b", "b-c", digest_ids_max=4, route_hops_max=3)
+    net.subscribe("c", "x > 1")
+    key = next(iter(net["c"].table.local))
+    net.give(
+        "b", io.Heard("a", Event("s", 1, 1, {key: 1}, {"x": 2}, route=tuple(f"r{i}" for i in range(500))))
+    )
+    assert len(net["b"].routes.back_to("s")) == 3
+    net.give("b", io.Heard("a", Watermark("s", 1, {key: 9}, 0, 10**9)))
+    net.settle()
+    assert [m.hops_left for _, to, m in net.sent if isinstance(m, Watermark) and to == "c"] == [2]
+
+
+def test_a_source_says_how_far_it_had_come_in_one_message_of_bounded_size():
+    net = Net("a-b", digest_ids_max=4, trails=False)
+    net.subscribe("b", *(f"x == {i}" for i in range(9)))
+    for i in range(9):
+        net.publish("a", x=i)
+    net.wait(net.settings.silence_s * 4)
+    marks = [m for _, _, m in net.sent if isinstance(m, Watermark)]
+    assert [len(m.numbers) for m in marks] == [4, 4]
+    assert set(marks[0].numbers) == {parse(f"x == {i}").hash for i in range(5, 9)}
+
+
+def test_a_publisher_pull_asks_for_no_more_than_a_digest_holds():
+    net = Net("a-b", digest_ids_max=4, algorithm="publisher_pull")
+    net.subscribe("b", *(f"x == {i}" for i in range(6)))
+    for i in range(6):
+        net.publish("a", x=i)
+    net.drop = lambda source, to, message: isinstance(message, Event)
+    for i in range(6):
+        net.publish("a", x=i)
+    net.drop = lambda source, to, message: False
+    for i in range(6):
+        net.publish("a", x=i)
+    assert net["b"].streams.lost == 6
+    (pull,) = (e.message for e in net["b"].recovery.pull_from_publishers(net.now))
+    assert sum(len(list(unpack(few, 99))) for _, few in pull.wanted) == 4
+
+
+def test_clients_have_room_for_so_many_subscriptions():
+    net = Net("a-b", patterns_max=3)
+    net.subscribe("a", "x > 1", client="u")
+    net.subscribe("a", "x > 1", client="v")
+    net.subscribe("a", "x > 1", "x > 2", client="w")
+    assert [type(effect) for effect in net.other] == [io.Reject]
+    net.unsubscribe("a", "x > 1", client="u")
+    net.subscribe("a", "x > 2", client="w")
+    assert sorted(net["a"].table.clients(net["a"].table.local, 1e9)) == ["v", "w"]
+    net["a"].check()
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ class Dispatcher:
         self.known.add(event.id, now, now)
         self.cache.add(event, now, is_own=True)
         if numbers:
-            self._silent |= numbers
+            self._note_silence(numbers)
             self._silences = 0
             self._silent_at = now + self._silence_s()
         return self._deliver(event, keys, now) + self._forward(event, keys, None, now)
@@ -195,7 +195,7 @@ class Dispatcher:
                 effects += self.tracing.tell_of(event.id, self.tracing.entry(event, keys), besides, now)
             return effects
         if event.route:
-            self.routes.note(event.source, event.route)
+            self.routes.note(event.source, event.route[-self.settings.route_hops_max :])
         return effects + self._forward(event, keys, neighbour, now)
 
     def _deliver(self, event: Event, keys: set[Key] | list[Key], now: float) -> list[Effect]:
@@ -272,6 +272,14 @@ class Dispatcher:
                 effects += self.streams.tell(stream, number, published_at, self.table.since(key), now)
         return effects + self.recovery.pass_on(mark, source)
 
+    def _note_silence(self, numbers: dict[Key, int]) -> None:
+        """Remember what to say when nothing more is published: as much as one message holds, the last of it."""
+        for key, number in numbers.items():
+            self._silent.pop(key, None)
+            self._silent[key] = number
+        while len(self._silent) > self.settings.digest_ids_max:
+            del self._silent[next(iter(self._silent))]
+
     def _silence_s(self) -> float:
         return self.settings.silence_s * 2.0**self._silences
 
@@ -313,6 +321,7 @@ class Dispatcher:
         assert len(self.routes) <= s.routes_max
         assert len(self.numbers) <= s.numbers_max
         assert len(self.tracing.told) <= s.told_max
+        assert len(self._silent) <= s.digest_ids_max
         assert {stream[2] for stream in self.streams.missing()} <= self.table.local.keys()
         for link in self.table.links.values():
             assert len(link.trail) <= s.trail_steps_max
@@ -331,20 +340,14 @@ class Dispatcher:
             self.n,
             tuple(self.numbers.items()),
             tuple((name, link.picture()) for name, link in self.table.links.items()),
-            tuple(self.table.pairs()),
+            self.table.picture(),
             self.known.picture(),
             self.cache.picture(),
             self.streams.picture(),
             self.routes.picture(),
             tuple(self.tracing.told),
             self.forwarding.sessions,
-            (
-                self.pace,
-                self.gossip_at,
-                self.tracing.beacon_at,
-                self._silent_at,
-                self._silences,
-                self.recovery.rounds,
-            ),
+            (self._numbers_base, tuple(self._silent.items()), self._silent_at, self._silences),
+            (self.pace, self.gossip_at, self.tracing.beacon_at, self.recovery.rounds),
             self.random.getstate(),
         )

@@ -55,4 +55,4 @@ class Known:
 
     def picture(self) -> tuple[object, ...]:
         """Equal for windows that answer alike."""
-        return tuple(self._windows.items())
+        return (self._forgotten_at, *self._windows.items())

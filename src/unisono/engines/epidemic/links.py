@@ -110,13 +110,14 @@ class Link:
     def picture(self) -> tuple[object, ...]:
         """Equal for ends that will say the same."""
         return (
-            tuple(sorted(self.wanted)),
+            tuple(sorted(self.since.items())),
             tuple(sorted(self.told)),
             self.session,
             self.heard,
             self.heard_up_to,
             self.confirmed,
             tuple(self._changes),
+            self.resend_at,
             self.trail.picture(),
             self.tracker.picture(),
             self.ask_at,

@@ -7,7 +7,7 @@ the tree. Nothing here changes what is known, cached or missing: the dispatcher 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -81,15 +81,20 @@ class Recovery:
 
     def push(self, now: float) -> list[Effect]:
         """Tell subscribers of any pattern of the table which events that match it are here."""
-        if not self.table.patterns:
+        keys = sorted(self.pushed())
+        if not keys:
             return []
-        key = self.random.choice(sorted(self.table.patterns))
+        key = self.random.choice(keys)
         pattern = self.table.patterns[key]
         ids = [e.id for e in self.cache if key in e.numbers or pattern.matches(e.attributes)]
         if not ids:
             return []
         push = Push(self.name, key, self._digest(ids), self._marks(key, now), self.settings.route_hops_max)
         return self._spread(push, None)
+
+    def pushed(self) -> Collection[Key]:
+        """The patterns that a round of push chooses from: all, as those of others concern whoever passes events on."""
+        return self.table.patterns
 
     def take_push(self, push: Push, source: str) -> list[Effect]:
         """Ask the initiator for what somebody here misses, and pass the digest on, perhaps."""
@@ -98,7 +103,9 @@ class Recovery:
             missed = [id for id in self._ids(push.ids) if id not in self.known]
             effects += self.request(push.initiator, missed)
         if push.hops_left > 0 and self.random.random() < self.settings.forward_probability:
-            effects += self._spread(msgspec.structs.replace(push, hops_left=push.hops_left - 1), source)
+            effects += self._spread(
+                msgspec.structs.replace(push, hops_left=self._hops(push.hops_left)), source
+            )
         return effects
 
     def request(self, holder: str, ids: list[EventId]) -> list[Effect]:
@@ -144,7 +151,7 @@ class Recovery:
             pull.pattern not in self.table.local or self.random.random() < self.settings.forward_probability
         )
         if rest and pull.hops_left > 0 and is_passed_on:
-            onward = msgspec.structs.replace(pull, wanted=tuple(rest), hops_left=pull.hops_left - 1)
+            onward = msgspec.structs.replace(pull, wanted=tuple(rest), hops_left=self._hops(pull.hops_left))
             effects += self._spread(onward, source)
         return effects
 
@@ -164,10 +171,15 @@ class Recovery:
         effects: list[Effect] = []
         for source, incarnation in chosen:
             wanted = []
+            left = self.settings.digest_ids_max
             for key, some in missing[source, incarnation]:
+                if left <= 0:
+                    break  # what is asked for is found or given up: the others have their turn
                 stream = (source, incarnation, key)
                 self.streams.tries[stream] = self.streams.tries.get(stream, 0) + 1
-                wanted.append((key, pack(sorted(some)[: self.settings.digest_ids_max])))
+                few = sorted(some)[:left]
+                left -= len(few)
+                wanted.append((key, pack(few)))
             is_stale = tries[source, incarnation] >= self.settings.route_tries
             route = () if is_stale else self.routes.back_to(source)
             pull = PublisherPull(self.name, source, incarnation, tuple(wanted), route)
@@ -212,10 +224,19 @@ class Recovery:
             for neighbour in self.table.leading_to(key, besides):
                 by_neighbour.setdefault(neighbour, {})[key] = number
         return [
-            Send(to, msgspec.structs.replace(watermark, numbers=numbers, hops_left=watermark.hops_left - 1))
+            Send(
+                to,
+                msgspec.structs.replace(
+                    watermark, numbers=numbers, hops_left=self._hops(watermark.hops_left)
+                ),
+            )
             for to, numbers in by_neighbour.items()
             if watermark.hops_left > 0
         ]
+
+    def _hops(self, left: int) -> int:
+        """How far it may go on from here, whatever it says itself."""
+        return min(left, self.settings.route_hops_max) - 1
 
     def _spread(self, gossip: Push | SubscriberPull, besides: str | None) -> list[Effect]:
         """To some of the neighbours that lead to subscribers of the pattern, never back."""

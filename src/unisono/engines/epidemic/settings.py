@@ -37,7 +37,7 @@ class DispatcherSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     route_tries: int = 2  # then the source is asked without detours
     sources_per_round: int = 16  # publishers that one round asks
     trails: bool = True  # combined: what is sent over a link is numbered, and what is missed is told of
-    beacons: int = 3  # rounds after the last step of a trail in which its number is told
+    beacons: int = 5  # rounds after the last step of a trail in which its number is told
     silence_rounds: int = 5  # a source that has said nothing for so long says how far it had come, twice
     covering: bool = True  # a subscription that another one covers is not passed on
     resend_s: float = 0.1  # subscriptions that a neighbour has not confirmed

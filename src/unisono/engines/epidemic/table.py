@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable
 
+from unisono.engines.epidemic.covering import Covering
 from unisono.engines.epidemic.links import Link
 from unisono.engines.epidemic.messages import Session
 from unisono.engines.epidemic.patterns import Attributes, Index, Key, Pattern
@@ -19,25 +20,32 @@ class Table:
         self.links: dict[str, Link] = {}
         self.local: dict[Key, dict[str, float]] = {}  # pattern -> client -> since when
         self.patterns: dict[Key, Pattern] = {}  # all of them
-        # What neighbours wanted who are gone: until when it counts, and since when it was wanted.
+        # What neighbours wanted who are gone: until when it counts, the first to go first, and since when it was wanted.
         self.lingering: dict[Key, tuple[float, float]] = {}
+        self._subscriptions = 0  # of clients
         self._holders: dict[Key, int] = {}
-        self._covers: dict[tuple[Key, Key], bool] = {}
+        self._covering = Covering() if settings.covering else None
 
     def subscribe(self, client: str, pattern: Pattern, now: float) -> bool:
-        """A client wants this; False if there is no room for another pattern."""
+        """A client wants this; False if there is no room for another subscription."""
+        if client in self.local.get(pattern.hash, ()):
+            return True
+        if self._subscriptions >= self.settings.patterns_max:
+            return False
         if pattern.hash not in self.local:
-            if len(self.local) >= self.settings.patterns_max:
-                return False
             self.local[pattern.hash] = {}
             self._hold(pattern)
-        self.local[pattern.hash].setdefault(client, now)
+        self.local[pattern.hash][client] = now
+        self._subscriptions += 1
         return True
 
     def unsubscribe(self, client: str, pattern: Pattern) -> bool:
         """A client no longer wants this; say whether nobody here does any more."""
         clients = self.local.get(pattern.hash)
-        if clients is None or clients.pop(client, None) is None or clients:
+        if clients is None or clients.pop(client, None) is None:
+            return False
+        self._subscriptions -= 1
+        if clients:
             return False
         del self.local[pattern.hash]
         self._release(pattern.hash)
@@ -55,22 +63,27 @@ class Table:
             since, is_full = link.since[key], len(self.lingering) >= self.settings.patterns_max
             if key in self.lingering or is_full:
                 self._release(key)  # it is held already, or cannot be
-            if key in self.lingering:
-                since = min(since, self.lingering[key][1])
-            if key in self.lingering or not is_full:
+            known = self.lingering.pop(key, None)
+            if known is not None:
+                since = min(since, known[1])
+            if known is not None or not is_full:
                 self.lingering[key] = (until, since)
 
     def linger_until(self) -> float | None:
         """When the first of those who are gone is forgotten."""
-        return min((until for until, _ in self.lingering.values()), default=None)
+        return next((until for until, _ in self.lingering.values()), None)
 
     def expire(self, now: float) -> bool:
         """Forget what nobody has come back for; False if there is nothing to forget."""
-        due = [key for key, (until, _) in self.lingering.items() if until <= now]
-        for key in due:
+        is_changed = False
+        while self.lingering:
+            key, (until, _) = next(iter(self.lingering.items()))
+            if until > now:
+                break
             del self.lingering[key]
             self._release(key)
-        return bool(due)
+            is_changed = True
+        return is_changed
 
     def clear(self, link: Link) -> None:
         """A neighbour begins anew."""
@@ -126,29 +139,18 @@ class Table:
 
     def leading_to(self, key: Key, besides: str | None) -> list[str]:
         """The neighbours that lead to subscribers of a pattern, or of one that it covers, in a fixed order."""
-        pattern = self.patterns.get(key)
         return sorted(
             name
             for name, link in self.links.items()
-            if name != besides
-            and (
-                key in link.wanted
-                or (
-                    self.settings.covering
-                    and pattern is not None
-                    and any(self._is_covered(other, pattern) for other in link.wanted.values())
-                )
-            )
+            if name != besides and (key in link.wanted or self._covers_any(key, link.wanted))
         )
 
     def concerned(self, key: Key) -> bool:
         """Whether somebody here subscribes to a pattern, or to one that it covers."""
-        if key in self.local:
-            return True
-        pattern = self.patterns.get(key)
-        if pattern is None or not self.settings.covering:
-            return False
-        return any(self._is_covered(self.patterns[mine], pattern) for mine in self.local)
+        return key in self.local or self._covers_any(key, self.local)
+
+    def _covers_any(self, key: Key, among: Container[Key]) -> bool:
+        return self._covering is not None and self._covering.covers_any(key, among)
 
     def wanted_of(self, neighbour: str) -> dict[Key, Pattern]:
         """What the rest of the table wants of a neighbour: all patterns, or those that no other one covers."""
@@ -156,30 +158,19 @@ class Table:
         for name, link in self.links.items():
             if name != neighbour:
                 keys |= dict.fromkeys(link.wanted)
-        patterns = {key: self.patterns[key] for key in keys}
-        if not self.settings.covering:
-            return patterns
+        covering = self._covering
         return {
-            key: pattern for key, pattern in patterns.items() if not self._is_redundant(pattern, patterns)
+            key: self.patterns[key]
+            for key in keys
+            if covering is None or not covering.is_redundant(key, keys)
         }
-
-    def _is_redundant(self, pattern: Pattern, patterns: dict[Key, Pattern]) -> bool:
-        for other in patterns.values():
-            is_wider = other.hash != pattern.hash and self._is_covered(pattern, other)
-            if is_wider and (other.hash < pattern.hash or not self._is_covered(other, pattern)):
-                return True  # of two that say the same, one is told
-        return False
-
-    def _is_covered(self, pattern: Pattern, by: Pattern) -> bool:
-        pair = (pattern.hash, by.hash)
-        if pair not in self._covers:
-            self._covers[pair] = by.covers(pattern)
-        return self._covers[pair]
 
     def _hold(self, pattern: Pattern) -> None:
         key = pattern.hash
         self._holders[key] = self._holders.get(key, 0) + 1
         if self._holders[key] == 1:
+            if self._covering is not None:
+                self._covering.add(pattern, self.patterns.values())
             self.patterns[key] = pattern
             self.index.add(pattern)
 
@@ -188,15 +179,13 @@ class Table:
         if not self._holders[key]:
             del self._holders[key]
             self.index.discard(self.patterns.pop(key))
-            for pair in [pair for pair in self._covers if key in pair]:
-                del self._covers[pair]
+            if self._covering is not None:
+                self._covering.discard(key)
 
-    def pairs(self) -> Iterator[tuple[str, Key]]:
-        """The table, as the paper has it."""
-        for key, clients in self.local.items():
-            yield from ((client, key) for client in clients)
-        for name, link in self.links.items():
-            yield from ((name, key) for key in link.wanted)
+    def picture(self) -> tuple[object, ...]:
+        """Equal for tables with the same clients and the same memory of who is gone; links have pictures of their own."""
+        local = tuple((key, tuple(clients.items())) for key, clients in self.local.items())
+        return (local, tuple(self.lingering.items()))
 
     def check(self) -> None:
         """Assert that a pattern is known exactly while somebody wants it."""
@@ -207,4 +196,7 @@ class Table:
         assert holders == self._holders
         assert self.patterns.keys() == holders.keys()
         assert all(len(link.wanted) <= self.settings.patterns_max for link in self.links.values())
-        assert len(self.local) <= self.settings.patterns_max
+        assert self._subscriptions == sum(map(len, self.local.values())) <= self.settings.patterns_max
+        assert list(self.lingering.values()) == sorted(self.lingering.values(), key=lambda kept: kept[0])
+        if self._covering is not None:
+            self._covering.check(self.patterns)

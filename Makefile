@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: causal-campaign deadline-campaign overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
+.PHONY: causal-campaign deadline-campaign overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines fuzz-epidemic replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -69,6 +69,9 @@ fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under anot
 	@$(BIN)/unisono lab fuzz --seeds 10000
 	@for hash in 1 2; do PYTHONHASHSEED=$$hash $(BIN)/python -c "from unisono.lab.fuzz import digests; \
 	  print(*digests(range(100)))" | sha256sum; done | uniq | wc -l | grep -qx 1 && echo "100 seeds leave equal traces"
+
+fuzz-epidemic: setup      ## ten thousand seeded worlds of dispatchers: about 5 minutes
+	@$(BIN)/unisono lab fuzz --engine epidemic --seeds 10000
 
 fuzz-filters: setup     ## a million filter texts and events: parser, matching, covering, index; about 10 minutes
 	@$(BIN)/python scripts/fuzz_filters.py

@@ -53,7 +53,7 @@ class Reproduction(msgspec.Struct, frozen=True):
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Papers (000, 001, 003, 004) or parts (000-9, 001-lemma-4); without, all."),
+        typer.Argument(help="Papers (000, 001, 002, 003, 004) or parts (000-9, 001-lemma-4); without, all."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The paper's scale, at least 10 runs.")] = False,
     out: Annotated[Path, typer.Option(help="Where tables, figures and finished work are kept.")] = Path(

@@ -24,7 +24,7 @@ class Table:
         self.lingering: dict[Key, tuple[float, float]] = {}
         self._subscriptions = 0  # of clients
         self._holders: dict[Key, int] = {}
-        self._covering = Covering() if settings.covering else None
+        self.covering = Covering() if settings.covering else None
 
     def subscribe(self, client: str, pattern: Pattern, now: float) -> bool:
         """A client wants this; False if there is no room for another subscription."""
@@ -150,7 +150,7 @@ class Table:
         return key in self.local or self._covers_any(key, self.local)
 
     def _covers_any(self, key: Key, among: Container[Key]) -> bool:
-        return self._covering is not None and self._covering.covers_any(key, among)
+        return self.covering is not None and self.covering.covers_any(key, among)
 
     def wanted_of(self, neighbour: str) -> dict[Key, Pattern]:
         """What the rest of the table wants of a neighbour: all patterns, or those that no other one covers."""
@@ -158,7 +158,7 @@ class Table:
         for name, link in self.links.items():
             if name != neighbour:
                 keys |= dict.fromkeys(link.wanted)
-        covering = self._covering
+        covering = self.covering
         return {
             key: self.patterns[key]
             for key in keys
@@ -169,8 +169,8 @@ class Table:
         key = pattern.hash
         self._holders[key] = self._holders.get(key, 0) + 1
         if self._holders[key] == 1:
-            if self._covering is not None:
-                self._covering.add(pattern, self.patterns.values())
+            if self.covering is not None:
+                self.covering.add(pattern, self.patterns.values())
             self.patterns[key] = pattern
             self.index.add(pattern)
 
@@ -179,8 +179,8 @@ class Table:
         if not self._holders[key]:
             del self._holders[key]
             self.index.discard(self.patterns.pop(key))
-            if self._covering is not None:
-                self._covering.discard(key)
+            if self.covering is not None:
+                self.covering.discard(key)
 
     def picture(self) -> tuple[object, ...]:
         """Equal for tables with the same clients and the same memory of who is gone; links have pictures of their own."""
@@ -198,5 +198,5 @@ class Table:
         assert all(len(link.wanted) <= self.settings.patterns_max for link in self.links.values())
         assert self._subscriptions == sum(map(len, self.local.values())) <= self.settings.patterns_max
         assert list(self.lingering.values()) == sorted(self.lingering.values(), key=lambda kept: kept[0])
-        if self._covering is not None:
-            self._covering.check(self.patterns)
+        if self.covering is not None:
+            self.covering.check(self.patterns)

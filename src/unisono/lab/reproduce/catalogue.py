@@ -9,7 +9,7 @@ import msgspec
 from unisono.lab.reproduce.families import Family
 from unisono.model.errors import ConfigError
 
-PAPERS = ("000", "001", "003", "004")
+PAPERS = ("000", "001", "002", "003", "004")
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -27,6 +27,7 @@ def families() -> tuple[Family, ...]:
             buffers,
             deadline_claims,
             dynamic_claims,
+            gossip_claims,
             latency,
             lemmas,
             overhead,
@@ -39,7 +40,7 @@ def families() -> tuple[Family, ...]:
         ) from None
     modules = (
         *(latency, overhead, buffers, dynamic_claims, sequences, prototype_claims),
-        *(lemmas, atom_claims, deadline_claims),
+        *(lemmas, gossip_claims, atom_claims, deadline_claims),
     )
     return tuple(module.FAMILY for module in modules)
 

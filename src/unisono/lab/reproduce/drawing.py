@@ -38,7 +38,7 @@ def draw(plot: Plot, folder: Path) -> list[Path]:
         _number(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
-    figure.suptitle(f"{plot.title} (paper {plot.figure.replace('-', ', figure ')}; {plot.how})", fontsize=10)
+    figure.suptitle(f"{plot.title} (paper {_place(plot)}; {plot.how})", fontsize=10)
     axes.set_title(_key(plot), fontsize=8, color="0.35")
     axes.set_xlabel(plot.x)
     axes.set_ylabel(plot.y)
@@ -50,6 +50,12 @@ def draw(plot: Plot, folder: Path) -> list[Path]:
     points = folder / f"{plot.figure}.json"
     points.write_bytes(msgspec.json.format(msgspec.json.encode(plot), indent=1))
     return [*files, points]
+
+
+def _place(plot: Plot) -> str:
+    """Where in the paper it is: a figure by its number, or what the text speaks of."""
+    paper, _, part = plot.figure.partition("-")
+    return f"{paper}, figure {part}" if part[:1].isdigit() else paper
 
 
 def _key(plot: Plot) -> str:

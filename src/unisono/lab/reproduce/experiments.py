@@ -81,6 +81,25 @@ ASLEEP_FIGURES = (
     *("entries_kept", "events_held"),
 )
 
+GOSSIP_ALGORITHMS = (
+    "none",
+    "push",
+    "local push",
+    "adaptive push",
+    "subscriber pull",
+    "publisher pull",
+    "both pulls",
+    "immediate pulls",
+    "ours",
+)
+GOSSIP_POLICIES = ("fifo", "source_or_subscriber", "interest_first", "random")
+USUAL = "usual"  # first in, first out; ours: what concerns others first
+GOSSIP_FIGURES = (
+    *("delivery", "in_time", "recovery", "recovered_s", "overhead", "repairs"),
+    *("gossip_each_s", "gossip_busiest", "gossip_per_repair", "repairs_of_one", "repairs_by_source"),
+    *("lost_of_one", "hits_subscribers", "hits_others", "answers_others"),
+)
+
 
 def _run(module: str, function: str = "run") -> Callable[[Mapping[str, Value], int], Figures]:
     """A function of a module of this package, imported when it is first called."""
@@ -101,6 +120,12 @@ ALPHA = Parameter("how early the function of popularity is flat", least=0.001, m
 BETA = Parameter("by how much a topic must exceed another", most=1)
 
 DURATION = Parameter("seconds for each publication model and rate", least=0.1, most=3600)
+GOSSIP = {
+    "algorithm": Parameter("how what is lost is found", GOSSIP_ALGORITHMS),
+    "dispatchers": _count("on a random tree of degree 4", 10_000),
+    "loss": Parameter("share that each link loses, events and gossip alike", most=0.9),
+    "gossip_s": Parameter("the gossip interval", least=0.001, most=100),
+}
 ATOM_HOSTS = {"hosts": _count("subscribers", 10_000), "groups": _count("how many", 1_000)}
 WAN = {
     "nodes": _count("processes that sequence", 100),
@@ -219,6 +244,34 @@ REPRODUCTIONS = {
             },
             figures=DYNAMIC_FIGURES,
             run=_run("dynamic"),
+        ),
+        Experiment(
+            name="002-gossip",
+            says="dispatchers on a tree that loses: what arrives, and what finding the rest costs",
+            parameters=GOSSIP
+            | {
+                "publishers": _count("dispatchers that publish", 10_000),
+                "rate_s": Parameter("events a second of each", least=0.01, most=1_000),
+                "patterns": _count("how many there are", 10_000),
+                "subscribers": _count("dispatchers that subscribe to a pattern", 10_000),
+                "words": _count("patterns that an event matches", 100),
+                "lossy_share": Parameter("of the time, in which links then lose more", least=0.05),
+                "rewire_s": Parameter("seconds between changes of the tree; 0 for never", most=1_000),
+                "cache": Parameter("events that a dispatcher keeps", most=1_000_000, whole=True),
+                "policy": Parameter("which go first", (USUAL, *GOSSIP_POLICIES)),
+                "forward": Parameter("probability that gossip is passed on", most=1),
+                "fanout": _count("neighbours it is passed on to", 100),
+                "duration_s": Parameter("seconds that are counted", least=0.1, most=3600),
+            },
+            figures=GOSSIP_FIGURES,
+            run=_run("gossip_runs"),
+        ),
+        Experiment(
+            name="002-convergence",
+            says="one event that some dispatchers miss: rounds until they have it",
+            parameters=GOSSIP,
+            figures=("had", "missed", "rounds", "rounds_sum", "rounds_last", "never"),
+            run=_run("gossip_runs", "run_convergence"),
         ),
         Experiment(
             name="003-stretch",

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unisono.engines.epidemic.cache import Cache
+from unisono.engines.epidemic.covering import Covering
 from unisono.engines.epidemic.dispatcher import Dispatcher
 from unisono.engines.epidemic.inputs import Deliver, Effect, Lose
 from unisono.engines.epidemic.known import Known
 from unisono.engines.epidemic.links import Link
 from unisono.engines.epidemic.messages import Event, Interests
-from unisono.engines.epidemic.patterns import Key, Pattern
+from unisono.engines.epidemic.patterns import Key
 from unisono.engines.epidemic.recovery import Recovery
 from unisono.engines.epidemic.streams import Stream, Streams
 from unisono.engines.epidemic.table import Table
@@ -137,9 +138,9 @@ class TellsOnce(Dispatcher):
         return effects
 
 
-class _CoversTheWrongWay(Table):
-    def _is_covered(self, pattern: Pattern, by: Pattern) -> bool:
-        return pattern.covers(by)
+class _CoversTheWrongWay(Covering):
+    def _note(self, below: Key, above: Key, *, is_equal: bool) -> None:
+        super()._note(above, below, is_equal=is_equal)
 
 
 class CoversTheWrongWay(Dispatcher):
@@ -147,7 +148,8 @@ class CoversTheWrongWay(Dispatcher):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.table.__class__ = _CoversTheWrongWay
+        if self.table.covering is not None:
+            self.table.covering.__class__ = _CoversTheWrongWay
 
 
 class _NeverForgotten(Link):

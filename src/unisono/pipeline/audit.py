@@ -70,6 +70,7 @@ class Judgement(msgspec.Struct):
     told: list[Told] = msgspec.field(default_factory=list)  # found in words already
     worker_mib: int = 0
     broken: list[tuple[str, str]] = msgspec.field(default_factory=list)  # (life, why it could not be read on)
+    notes: dict[str, str] = msgspec.field(default_factory=dict)  # promise -> what to say if it held
 
 
 def audit(
@@ -197,7 +198,8 @@ def _judged(
         elif incomplete:
             judged.append(Judged(name, "unknown", "segments of the journal could not be read", checked))
         elif sure:
-            judged.append(Judged(name, "held", f"{checked} examined, no contradiction", checked))
+            note = next((way.notes[name] for way in sure if name in way.notes), "")
+            judged.append(Judged(name, "held", note or f"{checked} examined, no contradiction", checked))
         else:
             doubt = doubts[0][0]
             judged.append(

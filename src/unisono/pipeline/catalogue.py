@@ -37,24 +37,31 @@ class Source(NamedTuple):
     seq: Ints
     at: NDArray[np.float64]
     place: Ints  # in the life
+    deadline: NDArray[np.float64]
     healed: bool
+    is_patient: bool  # it has a subscription with a deadline
+    tells: bool  # it says what events follow
 
 
 def read_source(life: Life) -> Source:
     """What one life published and sequenced."""
-    words, parts, healed = Vocabulary(), [], False
-    for chunk in read_chunks(life.segments, words, "number", "seq", "at"):
+    words, parts, healed, is_patient, tells = Vocabulary(), [], False, False, False
+    for chunk in read_chunks(life.segments, words, "number", "seq", "at", "deadline"):
         healed |= bool((chunk.kind == CODE[Kind.HEALED]).any())
+        chunk.more.setdefault("deadline", np.full(len(chunk), np.nan))  # a journal from before deadlines
+        joins = chunk.kind == CODE[Kind.SUBSCRIBED]
+        is_patient |= bool(np.isfinite(chunk.more["deadline"][joins]).any())
+        tells |= bool((chunk.kind == CODE[Kind.TOLD]).any())
         rows = np.flatnonzero(
             ((chunk.kind == CODE[Kind.PUBLISHED]) | (chunk.kind == CODE[Kind.SEQUENCED]))
             & (chunk.author != NONE)
         )
         if len(rows):
             parts.append(_part(chunk, rows))
-    columns: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)] * 9
+    columns: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)] * 10
     if parts:
         columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
-    is_published, author, n, topic, number, process, seq, at, place = columns
+    is_published, author, n, topic, number, process, seq, at, place, deadline = columns
     return Source(
         life.name,
         words,
@@ -67,7 +74,10 @@ def read_source(life: Life) -> Source:
         seq,
         at.astype(np.float64),
         place,
+        deadline.astype(np.float64),
         healed,
+        is_patient,
+        tells,
     )
 
 
@@ -78,6 +88,7 @@ def _part(chunk: Chunk, rows: Ints) -> tuple[NDArray[Any], ...]:
         *(column[rows].astype(np.int64) for column in wide),
         chunk.more["at"][rows],
         rows + chunk.first,
+        chunk.more["deadline"][rows].astype(np.float64),
     )
 
 
@@ -159,6 +170,9 @@ class Catalogue:
         self.topic[at], self.process[at], self.seq[at] = rows.topic[mine], rows.process[mine], rows.seq[mine]
         self.published_life[at], self.published_row[at] = rows.life[mine], rows.row[mine]
         self.at[at] = rows.at[mine]
+        # Deadlines and when they began to run; nobody asks where no subscription has one.
+        self.until, self.said_at = np.full(self.events, np.nan), np.full(self.events, np.nan)
+        self.until[at], self.said_at[at] = rows.deadline[mine], rows.at[mine]
 
     def _sequence(self, rows: _Joined) -> None:
         """Sequencings by topic and number; the first record of an event on a topic counts."""
@@ -244,6 +258,7 @@ class _Joined:
         self.topic, self.process = joined("topic", "topics"), joined("process", "processes")
         self.number, self.seq, self.row = joined("number"), joined("seq"), joined("place")
         self.at = joined("at").astype(np.float64)
+        self.deadline = joined("deadline").astype(np.float64)
         lengths = [len(s.n) for s in sources]
         self.life = np.concatenate(
             [np.repeat(np.arange(len(sources)), lengths), np.zeros(len(more), dtype=np.int64)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unisono.history import Outcome, Record
+from unisono.history.checkers.deadlines import NOBODY, in_words
 from unisono.model.errors import HistoryError
-from unisono.pipeline import witness
+from unisono.pipeline import deadlines, witness
 from unisono.pipeline.catalogue import Catalogue, Source, read_source
 from unisono.pipeline.certificate import ORDERED, TOTAL
 from unisono.pipeline.columns import Ints
@@ -31,7 +33,7 @@ _NEEDS = {
     "total_notification_order": TOTAL,
     "acyclic_order": ("total_causal",),
     "causal_order": CAUSAL,
-}
+}  # deadlines are judged where a subscription has one
 _COUNTED = {
     "publisher_fifo": "fifo",
     "nothing_lost": "owed",
@@ -80,12 +82,13 @@ class _Audit:
         if any(p.orders.get(order) for p in parts for order in CAUSAL):
             self._order(catalogue, witness.merge(p.causes for p in parts), causes=True)
             self._unpublished(parts)
+        checked_in_time, notes = self._judge_deadlines(catalogue)
         deliveries = sum(p.checked["deliveries"] for p in parts)
-        checked = {
+        checked = checked_in_time | {
             promise: sum(p.checked[_COUNTED.get(promise, "deliveries")] for p in parts) for promise in _NEEDS
         }
         worker = max((m for _, m in examined), default=0)
-        return Judgement(deliveries, self.found, self.doubts, checked, self.told, worker, broken)
+        return Judgement(deliveries, self.found, self.doubts, checked, self.told, worker, broken, notes)
 
     def _examine(self) -> tuple[list[tuple[Examined, int]], Catalogue]:
         catalogue = Catalogue(self.sources, (), self.unended)
@@ -174,10 +177,46 @@ class _Audit:
                     Doubt(verdict.promise, verdict.explanation.replace("{", "{{").replace("}", "}}"))
                 )
 
+    def _judge_deadlines(self, catalogue: Catalogue) -> tuple[dict[str, int], dict[str, str]]:
+        """Deadlines, where a subscription has one; how much was looked at, and what was dropped."""
+        by_life = {s.life: s for s in self.sources}
+        receivers = [life for life in self.lives if by_life[life.name].is_patient]
+        if not receivers:
+            self.doubts += [Doubt(promise, NOBODY, matters=False) for promise in deadlines.PROMISES]
+            return {}, {}
+        tell = [life for life in self.lives if by_life[life.name].tells]
+        told = self.runner.run("reading what follows what", deadlines.read_tellings, tell, _rows(tell))
+        place = self.folder / "orders"
+        deadlines.Orders(catalogue, told).save(place)
+        work = partial(_timely, folder=self._save(catalogue), orders=place)
+        parts = self.runner.run("comparing deadlines", work, receivers, _rows(receivers))
+        reasons: Counter[str] = Counter()
+        checked = dict.fromkeys(deadlines.PROMISES, 0)
+        for part in parts:
+            self.found += part.found
+            self.doubts += part.doubts
+            reasons.update(part.reasons)
+            for promise, count in part.checked.items():
+                checked[promise] += count
+        return checked, {deadlines.DROPS: in_words(checked[deadlines.DROPS], reasons)}
+
     def _unpublished(self, parts: Sequence[Examined]) -> None:
         row = next((p.unpublished for p in parts if p.unpublished is not None), None)
         if row is not None and not any(t.promise == "causal_order" for t in self.told):
             self.doubts.append(Doubt("causal_order", "no record says when {0} was published", (row,)))
+
+
+def _rows(lives: Sequence[Life]) -> list[int]:
+    return [life.rows for life in lives]
+
+
+@lru_cache(maxsize=1)
+def _loaded_orders(place: str) -> deadlines.Orders:
+    return deadlines.Orders.load(Path(place))
+
+
+def _timely(life: Life, folder: Path, orders: Path) -> deadlines.Timely:
+    return deadlines.judge_deadlines(life, _loaded(str(folder)), _loaded_orders(str(orders)))
 
 
 @lru_cache(maxsize=1)

@@ -166,6 +166,10 @@ def _stamps_differ(odd: Record, other: Record) -> Finding:
     return Finding(f"{explain.who(odd)} saw {explain.what(odd)}, but {what}", (odd, other))
 
 
+def _second(records: list[Record]) -> Record | None:
+    return records[1] if len(records) > 1 else None
+
+
 _RANK = {
     promise: at
     for at, promise in enumerate(
@@ -176,6 +180,8 @@ _RANK = {
             "total_notification_order",
             "acyclic_order",
             "causal_order",
+            "deadline",
+            "no_unjust_drop",
             "tags",
             "stamps",
             "nothing_lost",
@@ -196,6 +202,8 @@ _HOW: dict[str, Callable[[list[Record], tuple[Any, ...]], Finding]] = {
     "never_published": lambda r, v: explain.never_published(r[0]),
     "changed_topic": lambda r, v: explain.changed_topic(r[0], r[1]),
     "delivered_too_soon": lambda r, v: explain.delivered_too_soon(r[0], r[1]),
+    "after_its_deadline": lambda r, v: explain.after_its_deadline(r[0], float(v[0]), _second(r)),
+    "unjust_drop": lambda r, v: explain.unjust_drop(r[0], str(v[0]), _second(r)),
     "never_subscribed": lambda r, v: explain.never_subscribed(r[0]),
     "said": lambda r, v: Finding(str(v[0]), tuple(r)),  # a judge has found the words already
 }

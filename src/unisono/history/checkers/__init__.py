@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from unisono.history.checkers.acyclic import acyclic_order
 from unisono.history.checkers.causal import causal_order
+from unisono.history.checkers.deadlines import deadline, no_unjust_drop
 from unisono.history.checkers.fifo import publisher_fifo
 from unisono.history.checkers.integrity import no_creation, no_duplication
 from unisono.history.checkers.liveness import no_endless_wait, nothing_lost
@@ -25,6 +26,8 @@ PROMISES: dict[str, Checker] = {
     "acyclic_order": acyclic_order,
     "tags": tags,
     "causal_order": causal_order,
+    "deadline": deadline,
+    "no_unjust_drop": no_unjust_drop,
     "nothing_lost": nothing_lost,
     "no_endless_wait": no_endless_wait,
 }

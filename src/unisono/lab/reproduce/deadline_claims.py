@@ -90,7 +90,7 @@ def _judge_6(rows: Rows, windows: Rows) -> list[Claim]:
     shares = ", ".join(f"{100 * s:.0f}" for s in PARTS)
     gossip, acknowledged = _falls(rows, "paper"), _falls(rows, "members")
     worst = max(max(falls) for falls in gossip.values())
-    most = max(rows.distinct("members"))
+    most = int(max(rows.distinct("members")))
     by_window = {w: max(_falls(windows, "members", window=w)[most]) for w in windows.distinct("window")}
     kindly = {w: max(_falls(windows, "members, kindly", window=w)[most]) for w in windows.distinct("window")}
     slow = [rows.mean("latency_ms", protocol="members", members=most, asleep=s) for s in (0.0, 0.5)]
@@ -143,7 +143,7 @@ def _judge_6(rows: Rows, windows: Rows) -> list[Claim]:
 
 
 def _judge_overhead(rows: Rows, everybody: Rows, moves: Rows) -> list[Claim]:
-    sizes = rows.distinct("members")
+    sizes = [int(n) for n in rows.distinct("members")]
     vectors = [rows.mean("vector", protocol="paper", members=n, asleep=0.2) for n in sizes]
     all_vectors = [everybody.mean("vector", protocol="members", members=n) for n in sizes]
     of_brokers = [everybody.mean("order_bytes", protocol="paper", members=n) for n in sizes]

@@ -13,7 +13,7 @@ OURS = {"ours": "our settings: rounds of 50 ms, events live 2 s"}
 def plots(tables: Tables) -> list[Plot]:
     """Figure 6 (a) to (d), throughput against sleepers, and the baseline with other windows."""
     asleep, windows = tables["asleep"], tables["windows"]
-    largest = max(asleep.distinct("members"))
+    largest = int(max(asleep.distinct("members")))
     return [
         *(
             Plot(
@@ -38,11 +38,11 @@ def plots(tables: Tables) -> list[Plot]:
         ),
         Plot(
             "004-windows",
-            f"All members, {max(windows.distinct('members'))} of them: what the window of publishers decides",
+            f"All members, {largest} of them: what the window of publishers decides",
             "share of the members asleep in each round",
             "events/s at a healthy member",
             [
-                _by_share(windows, name, "throughput_s", f"{window} unacknowledged{how}", window=window)
+                _by_share(windows, name, "throughput_s", f"{int(window)} unacknowledged{how}", window=window)
                 for window in windows.distinct("window")
                 for name, how in (("members", ""), ("members, kindly", ", given up at the deadline"))
             ],

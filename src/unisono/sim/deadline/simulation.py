@@ -235,9 +235,9 @@ class DeadlineSimulation:
         process, now = self.processes[who], self.kernel.now
         before = set(process.engine.hold.mine)
         effects = process.engine.handle(input, now + process.ahead_s)
-        diary, after = self.story.diaries[who], process.engine.hold.mine
-        diary.joined += [(now, topic) for topic in sorted(after - before)]
-        diary.left += [(now, topic) for topic in sorted(before - after)]
+        after = process.engine.hold.mine
+        if after != before:
+            self._topics_changed(who, sorted(after - before), sorted(before - after))
         if self.checks:
             try:
                 process.engine.check()
@@ -251,6 +251,11 @@ class DeadlineSimulation:
         if due is not None and due - process.ahead_s > process.wakes_at:
             process.wakes_at = max(now, due - process.ahead_s)
             self.kernel.schedule(process.wakes_at, Wake(who))
+
+    def _topics_changed(self, who: str, joined: list[str], left: list[str]) -> None:
+        diary, now = self.story.diaries[who], self.kernel.now
+        diary.joined += [(now, topic) for topic in joined]
+        diary.left += [(now, topic) for topic in left]
 
     def _carry_out(self, who: str, process: Process, effect: Effect) -> None:
         now, round = self.kernel.now, process.engine.round

@@ -7,6 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unisono.engines.filters import parse
+from unisono.engines.filters.axis import GROUPS_MAX
+from unisono.engines.filters.bitmaps import AXES_MAX
+from unisono.engines.filters.bounds import head, string_bounds
+from unisono.engines.filters.cuts import holds
 from unisono.engines.filters.index import Index
 from unisono.lab.filter_texts import Maker
 from unisono.model.errors import FilterError
@@ -144,3 +148,73 @@ def test_ranges_of_strings_that_do_not_fill_their_cells():
     for key, wanted in filters.items():
         index.add(key, wanted)
     agrees(index, filters, [{"a": f"{chances.randrange(100_000):05}"} for _ in range(60)])
+
+
+def wide_filters(chances, count, names):
+    """Of three attributes a tenth each: such rows have seats in bitmaps."""
+    filters = {}
+    for key in range(count):
+        lows = {name: chances.randrange(90) for name in chances.sample(names, 3)}
+        filters[key] = parse(
+            " and ".join(f"{name} between {low} and {low + 10}" for name, low in lows.items())
+        )
+    return filters
+
+
+def test_seats_in_bitmaps_are_taken_and_given_back():
+    chances = Random(7)
+    names = [f"a{i}" for i in range(8)]
+    filters = wide_filters(chances, 3000, names)
+    filters[3000] = parse("a0 in [1, 2, 3] or a0 > 95 and a1 != 4 or a2 is string and not a3 < 50")
+    filters[3001] = parse("a0 < 10 and a0 != 3 or a0 > 90")
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    events = [
+        {name: chances.choice((chances.randrange(100), "x", None)) for name in names} for _ in range(100)
+    ]
+    agrees(index, filters, events)
+    assert [set(found) for found in index.match_many(events)] == [set(index.match(event)) for event in events]
+    bitmaps = vars(index)["_bitmaps"]
+    assert len(bitmaps) > 3000
+    assert 0 < index.bitmap_bytes <= len(bitmaps.axes) * (GROUPS_MAX + 1) * len(bitmaps) * 1.2 / 8
+    for key in list(filters)[::2]:
+        index.remove(key)
+        del filters[key]
+    agrees(index, filters, events)
+    for key in chances.sample(list(filters), 400):
+        wanted = filters[key + 1] = filters.pop(key)
+        index.remove(key)
+        index.add(key + 1, wanted)
+    agrees(index, filters, events)
+    for key in filters:
+        index.remove(key)
+    assert not len(bitmaps)
+    assert not bitmaps.axes
+    assert not index.bitmap_bytes
+
+
+def test_more_attributes_than_bitmaps_have_axes():
+    chances = Random(8)
+    names = [f"a{i}" for i in range(AXES_MAX + 20)]
+    filters = wide_filters(chances, 1500, names)
+    index = Index()
+    for key, wanted in filters.items():
+        index.add(key, wanted)
+    assert len(vars(index)["_bitmaps"].axes) == AXES_MAX
+    agrees(index, filters, [{name: chances.randrange(100) for name in names} for _ in range(40)])
+
+
+WORDS = st.text(st.sampled_from("\0\x01ab\x7f\xe9\uffff\U0010ffff"), max_size=8)
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.integers(0, 1)), min_size=1, max_size=3, unique=True),
+    st.lists(WORDS, min_size=1),
+)
+def test_bounds_of_strings_by_their_first_bytes(ends, words):
+    cuts = tuple(sorted(ends))
+    low, high, is_exact = string_bounds(cuts)
+    for word in [*words, *(word + more for word, _ in ends for more in ("", "\0", "a"))]:
+        if holds(cuts, word) or is_exact:
+            assert holds(cuts, word) is (low <= head(word) <= high)

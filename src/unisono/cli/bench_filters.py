@@ -78,6 +78,10 @@ def _mix(mix: str, count: int, events: int, repeats: int) -> Figures:
         for attributes in published[:NAIVE_EVENTS]
     ]
     naive_s = (time.process_time() - began) / NAIVE_EVENTS
+    bitmap_bytes, remove_s = index.bitmap_bytes, time.process_time()
+    for key in range(count):
+        index.remove(key)
+    remove_s = time.process_time() - remove_s
     return {
         "what": MIXES[mix],
         "selectivity": round(sum(map(len, found)) / events / count, 6),
@@ -86,6 +90,8 @@ def _mix(mix: str, count: int, events: int, repeats: int) -> Figures:
         "naive_events_s": round(1 / naive_s, 1),
         "parse_us": round(parse_s / count * 1e6, 1),
         "add_us": round(add_s / count * 1e6, 1),
+        "remove_us": round(remove_s / count * 1e6, 1),
+        "bitmap_bytes": bitmap_bytes,
         "agrees": asked == [sorted(keys) for keys in found[:NAIVE_EVENTS]] and _same(found, found_too),
     }
 
@@ -125,9 +131,10 @@ def missed(result: dict[str, Any]) -> list[str]:
         for mix, row in result["mixes"].items()
         if not row["agrees"]
     ]
-    speed, cut = result["mixes"]["led"]["events_s"], result["covering"]["cut"]
-    if speed < EVENTS_S_MIN:
-        found.append(f"{speed:,} events/s, target {EVENTS_S_MIN:,}")
+    for mix, row in result["mixes"].items():
+        if row["events_s"] < EVENTS_S_MIN:
+            found.append(f"{row['events_s']:,} events/s ({mix}), target {EVENTS_S_MIN:,}")
+    cut = result["covering"]["cut"]
     if cut < CUT_MIN:
         found.append(f"covering cuts {cut:.0%} of the distinct subscriptions, target {CUT_MIN:.0%}")
     return found

@@ -7,21 +7,19 @@ from typing import Any
 
 import msgspec
 
-from unisono.engines.filters.constraint import (
-    ABSENT,
-    EXISTS,
-    Constraint,
-    plain_value,
-)
-from unisono.engines.filters.postings import NUMBER_CELLS_MAX, STRING_CELLS_MAX, Posting, Ranges
-from unisono.engines.filters.rows import EXACT_MAX, Hand, Line
+from unisono.engines.filters.axis import Axis, Unsettled, Words
+from unisono.engines.filters.bounds import EXACT_MAX, head
+from unisono.engines.filters.constraint import ABSENT, EXISTS, Constraint, plain_value
+from unisono.engines.filters.cuts import Cuts
+from unisono.engines.filters.postings import Posting
+from unisono.engines.filters.rows import Hand
 
 VALUES_MAX = 16  # a row is entered under at most so many values
 VALUES_ASSUMED = 16  # different values that an attribute is thought to have before filters name more
 BOOLEAN_SHARE = 0.5  # of events, about
 PRESENT_SHARE = 0.9
 
-NUMBER, CODE, TRUTH = range(3)  # slots of an attribute
+NUMBER, CODE, TRUTH, HEAD = range(4)  # slots of an attribute
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -49,10 +47,10 @@ class Attribute:
     __slots__ = (
         "_booleans",
         "_codes",
-        "_number_ranges",
+        "_number_axis",
         "_numbers",
         "_present",
-        "_string_ranges",
+        "_string_axis",
         "_strings",
         "slots",
         "uses",
@@ -60,12 +58,12 @@ class Attribute:
 
     def __init__(self) -> None:
         self.uses = 0
-        self.slots = [0, 0, 0]  # number, code, truth; 0: no row looks at it
+        self.slots = [0, 0, 0, 0]  # 0: no row looks at it, and whatever is there will do
         self._strings: dict[str, Word] = {}
         self._numbers: dict[int | float, Word] = {}
         self._booleans = {False: Word(0), True: Word(1)}
-        self._number_ranges: Ranges | None = None
-        self._string_ranges: Ranges | None = None
+        self._number_axis = Axis()
+        self._string_axis = Axis()
         self._present = Posting()
         self._codes = 1
 
@@ -76,37 +74,38 @@ class Attribute:
         values = wanted.values()
         if values is not None and len(values) <= VALUES_MAX:
             return Access("values", min(1.0, sum(map(self._share, values))), values)
-        if not wanted.flags and not wanted.strings.cuts:
-            self._number_ranges = self._number_ranges or Ranges(NUMBER_CELLS_MAX)
-            return Access("numbers", self._number_ranges.share(wanted.numbers), [])
-        if not wanted.flags and not wanted.numbers:
-            self._string_ranges = self._string_ranges or Ranges(STRING_CELLS_MAX)
-            return Access("strings", self._string_ranges.share(wanted.strings.cuts), [])
-        return Access("present", PRESENT_SHARE, [])
+        if (part := self.part(wanted)) is None:
+            return Access("present", PRESENT_SHARE, [])
+        axis, cuts = part
+        return Access("numbers" if axis is self._number_axis else "strings", axis.share(cuts), [])
 
-    def enter(self, line: Line, access: Access, wanted: Constraint, *, is_bounded: bool) -> None:
+    def part(self, wanted: Constraint) -> tuple[Axis, Cuts] | None:
+        """A constraint as a part of an axis, if it wants nothing else; patterns of strings are left to be asked."""
+        if wanted.flags or bool(wanted.numbers) is bool(wanted.strings.cuts):
+            return None
+        if wanted.numbers:
+            return self._number_axis, wanted.numbers
+        return self._string_axis, wanted.strings.cuts
+
+    def enter(self, row: int, access: Access, wanted: Constraint, *, is_bounded: bool) -> None:
         """Put a row where events find it; `is_bounded`: bounds of the row say all that the constraint says."""
         if access.way == "numbers":
-            assert self._number_ranges is not None, "access was asked for"
-            self._number_ranges.add(line, wanted.numbers, "nowhere" if is_bounded else "everywhere")
+            self._number_axis.post(row, wanted.numbers, "nowhere" if is_bounded else "edges")
         elif access.way == "strings":
-            assert self._string_ranges is not None, "access was asked for"
-            is_one_piece = len(wanted.strings.cuts) <= 2 and not wanted.strings.has_patterns
-            self._string_ranges.add(line, wanted.strings.cuts, "edges" if is_one_piece else "everywhere")
+            unsettled: Unsettled = "everywhere" if wanted.strings.has_patterns else "edges"
+            self._string_axis.post(row, wanted.strings.cuts, "nowhere" if is_bounded else unsettled)
         elif access.way == "present":
-            self._present.add(line, is_settled=wanted == EXISTS)
+            self._present.add(row, is_settled=wanted == EXISTS)
         else:
             for value in access.values:
-                self.use(value).posting.add(line)
+                self.use(value).posting.add(row)
 
     def leave(self, row: int, access: Access) -> None:
         """Take a row out again."""
         if access.way == "numbers":
-            assert self._number_ranges is not None, "it was entered"
-            self._number_ranges.remove(row)
+            self._number_axis.unpost(row)
         elif access.way == "strings":
-            assert self._string_ranges is not None, "it was entered"
-            self._string_ranges.remove(row)
+            self._string_axis.unpost(row)
         elif access.way == "present":
             self._present.remove(row)
         else:
@@ -131,40 +130,48 @@ class Attribute:
         if not table[value].uses and table is not self._booleans:
             del table[value]
 
-    def look_up(self, value: Any, hand: Hand) -> None:
-        """Note the rows that could want a value, and what bounds are held against."""
+    def look_up(self, value: Any, hand: Hand, slots: list[float], maps: list[Words]) -> None:
+        """Note the rows that could want a value, what bounds are held against, and the bitmaps of its axis."""
         kind = type(value)
-        if kind is str:
-            word, ranges = self._strings.get(value), self._string_ranges
-            if word is not None and (slot := self.slots[CODE]):
-                hand.slots.append(hand.base + slot)
-                hand.values.append(word.code)
-        elif (kind is float or kind is int) and value == value:
-            word, ranges = self._numbers.get(value) if self._numbers else None, self._number_ranges
-            if slot := self.slots[NUMBER]:
-                hand.slots.append(hand.base + slot)
-                if kind is int and not -EXACT_MAX <= value <= EXACT_MAX:
-                    hand.values.append(hand.round(slot, value))
-                else:
-                    hand.values.append(value)
-        elif kind is bool:
-            word, ranges = self._booleans[value], None
-            if slot := self.slots[TRUTH]:
-                hand.slots.append(hand.base + slot)
-                hand.values.append(value)
-        elif (plain := plain_value(value)) is not None and plain == plain:
-            return self.look_up(plain, hand)
+        if kind is float and value == value:
+            axis = self._number_axis
+            slots[self.slots[NUMBER]] = value
+            word = self._numbers.get(value) if self._numbers else None
+        elif kind is str:
+            axis, word = self._string_axis, self._strings.get(value)
+            if word is not None:
+                slots[self.slots[CODE]] = word.code
+            if self.slots[HEAD]:
+                slots[self.slots[HEAD]] = head(value)
+        elif kind is int:
+            axis, word = self._number_axis, self._numbers.get(value)
+            if -EXACT_MAX <= value <= EXACT_MAX:
+                slots[self.slots[NUMBER]] = value
+            elif slot := self.slots[NUMBER]:
+                slots[slot] = hand.round(slot, value)
         else:
-            word = ranges = None
-        if word is not None and (lines := word.posting.lines) is not None:
-            hand.candidates.append(lines)
-        if ranges is not None:
-            if (lines := ranges.cells[bisect_right(ranges.bounds, value)]) is not None:
-                hand.candidates.append(lines)
-            if ranges.wide is not None:
-                hand.candidates.append(ranges.wide)
-        if (lines := self._present.lines) is not None:
-            hand.candidates.append(lines)
+            return self._look_up_other(value, hand, slots, maps)
+        cell = bisect_right(axis.bounds, value)
+        if axis.maps:
+            maps[axis.place] = axis.maps[cell]
+        if (rows := axis.cells[cell]) is not None:
+            hand.posted.append(rows)
+        if word is not None and (rows := word.posting.rows) is not None:
+            hand.posted.append(rows)
+        if (rows := self._present.rows) is not None:
+            hand.posted.append(rows)
+        return None
+
+    def _look_up_other(self, value: Any, hand: Hand, slots: list[float], maps: list[Words]) -> None:
+        plain = plain_value(value) if type(value) is not bool else None
+        if plain is not None and plain == plain:
+            return self.look_up(plain, hand, slots, maps)
+        if type(value) is bool:
+            slots[self.slots[TRUTH]] = value
+            if (rows := self._booleans[value].posting.rows) is not None:
+                hand.posted.append(rows)
+        if (rows := self._present.rows) is not None:
+            hand.posted.append(rows)
         return None
 
     def _share(self, value: Any) -> float:

@@ -1,48 +1,57 @@
 """Which of very many filters an event matches, without asking each.
 
-Each conjunction is a row, entered under the one constraint that fewest events are likely to satisfy: under each of its
-values, in the cells of its range, under the presence of its attribute, or, where every constraint also accepts that
-its attribute is missing, among those that are always asked. An event names candidates by its values; bounds in dense
-arrays sort out nearly all that do not match; the few constraints that are no bounds (patterns, sets with holes,
-negations, the fourth constraint and all after it) are asked last, one by one. Filters come and go at any time.
+Each conjunction is a row. If one of its constraints is satisfied by few events, it is posted under it: under each of
+its values, in the cells of its range, under the presence of its attribute. If none is, it has a seat in bitmaps, which
+hold all its ranges at once. Where every constraint also accepts that its attribute is missing, it is always asked. An
+event names candidates by its values; bounds in dense arrays sort out those that do not match; the few constraints that
+are no bounds (patterns, sets with holes, negations, the fourth constraint and all after it) are asked last, one by
+one. Filters come and go at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.engines.filters.attribute import CODE, NUMBER, TRUTH, Access, Attribute
+from unisono.engines.filters.attribute import CODE, HEAD, NUMBER, TRUTH, Access, Attribute
 from unisono.engines.filters.attributes import flat, prefixes
+from unisono.engines.filters.axis import Axis, Words
+from unisono.engines.filters.bitmaps import Bitmaps
+from unisono.engines.filters.bounds import number_bounds, string_bounds
 from unisono.engines.filters.constraint import FALSE, MISSING, TRUE, Constraint
+from unisono.engines.filters.cuts import Cuts
 from unisono.engines.filters.filter import Filter
 from unisono.engines.filters.normal import Conjunction
 from unisono.engines.filters.postings import Posting
-from unisono.engines.filters.rows import COLUMNS, Bounds, Candidates, Hand, Rows, number_bounds
+from unisono.engines.filters.rows import COLUMNS, Bounds, Candidates, Hand, Rows
 
 Key = TypeVar("Key", bound=Hashable)
 Tests: TypeAlias = tuple[tuple[str, Callable[[Any], bool]], ...]
 
-LINES_AT_ONCE = 16_384  # candidates that are held against their bounds together: about what caches hold
-VALUES_AT_ONCE = 65_536
+SEAT_SHARE_MIN = (
+    1 / 128
+)  # who wants less of every attribute is cheaper to find under one of them than in bitmaps
+EVENTS_AT_ONCE = 32  # their bitmaps are in caches together; not more than a byte can count
+NOBODY: Candidates = np.empty(0, np.intp)
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A row: under which attribute it is entered, if any, which strings its bounds name, and what is asked last."""
+    """A row: what it is posted under, or whether it has a seat, which strings its bounds name, and what is asked last."""
 
     conjunction: Conjunction
     name: str | None
     access: Access | None
+    has_seat: bool
     coded: list[tuple[str, str]]
     rest: Tests
 
     def opens(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether an event satisfies the constraint under which the row is entered."""
+        """Whether an event satisfies the constraint under which the row is posted."""
         return self.name is None or self.conjunction[self.name].accepts(attributes.get(self.name, MISSING))
 
 
@@ -53,6 +62,7 @@ class Index(Generic[Key]):
         self._rows_of: dict[Key, list[int]] = {}
         self._attributes: dict[str, Attribute] = {}
         self._rows = Rows()
+        self._bitmaps = Bitmaps()
         self._always = Posting()
         self._keys: NDArray[np.object_] = np.empty(64, np.object_)  # by row, as the next two
         self._entries: list[Entry] = []
@@ -65,6 +75,11 @@ class Index(Generic[Key]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows_of
+
+    @property
+    def bitmap_bytes(self) -> int:
+        """The memory of bitmaps, the largest part of an index: 260 bytes per filter, or less."""
+        return self._bitmaps.nbytes
 
     def add(self, key: Key, wanted: Filter) -> None:
         """A filter under a key; one that was there under the same key is replaced."""
@@ -82,38 +97,40 @@ class Index(Generic[Key]):
 
     def match(self, attributes: Mapping[str, Any]) -> list[Key]:
         """The keys of all filters that match an event, each once, in no order."""
-        return self.match_many([attributes])[0]
+        return self._matching([attributes])[0]
 
     def match_many(self, events: Iterable[Mapping[str, Any]]) -> list[list[Key]]:
         """The keys of all filters that match, for each event; cheaper than one by one."""
         found: list[list[Key]] = []
-        together: list[Mapping[str, Any]] = []
+        coming = iter(events)
+        while together := list(islice(coming, EVENTS_AT_ONCE)):
+            found += self._matching(together)
+        return found
+
+    def _matching(self, events: Sequence[Mapping[str, Any]]) -> list[list[Key]]:
         hand = Hand(self._rows.width)
-        for attributes in events:
-            together.append(self._look_up(attributes, hand))
-            if hand.lines > LINES_AT_ONCE or hand.base > VALUES_AT_ONCE:
-                found += self._matching(together, hand)
-                together, hand = [], Hand(self._rows.width)
-        return found + self._matching(together, hand)
-
-    def _look_up(self, attributes: Mapping[str, Any], hand: Hand) -> Mapping[str, Any]:
-        """Note who could match an event; the event with what is nested in it."""
+        missing = self._bitmaps.maps_missing()
+        maps_of = [missing.copy() for _ in events]
         if self._nested:
-            attributes = flat(attributes, self._nested)
-        first, known = len(hand.candidates), self._attributes
-        for name, value in attributes.items():
-            if name in known:
-                known[name].look_up(value, hand)
-        if self._always.lines is not None:
-            hand.candidates.append(self._always.lines)
-        hand.end_event(first)
-        return attributes
+            events = [flat(attributes, self._nested) for attributes in events]
+        known = self._attributes
+        for attributes, maps in zip(events, maps_of, strict=True):
+            first, slots = len(hand.posted), hand.begin_event()
+            for name, value in attributes.items():
+                if name in known:
+                    known[name].look_up(value, hand, slots, maps)
+            if self._always.rows is not None:
+                hand.posted.append(self._always.rows)
+            hand.counts.append(sum(map(len, hand.posted[first:])))
+        return self._held_against_bounds(events, hand, maps_of)
 
-    def _matching(self, events: list[Mapping[str, Any]], hand: Hand) -> list[list[Key]]:
-        if not hand.candidates:
-            return [[] for _ in events]
-        rows, counts = self._rows.passing(hand)
-        ends = list(accumulate(counts, initial=0))
+    def _held_against_bounds(
+        self, events: Sequence[Mapping[str, Any]], hand: Hand, maps_of: list[list[Words]]
+    ) -> list[list[Key]]:
+        rows, of = self._rows.passing(hand, *self._candidates(hand, maps_of))
+        if len(events) > 1:
+            rows = rows.take(of.astype(np.uint8).argsort(kind="stable"))
+        ends = list(accumulate(np.bincount(of, minlength=len(events)).tolist(), initial=0))
         unsure = self._is_unsure.take(rows, mode="clip") | (rows < 0)
         if unsure.any() or hand.highs:
             pieces = [(rows[begin:end], unsure[begin:end]) for begin, end in pairwise(ends)]
@@ -125,6 +142,14 @@ class Index(Generic[Key]):
             keys: list[Key] = self._keys.take(rows).tolist()
             found = [keys[begin:end] for begin, end in pairwise(ends)]
         return [list(dict.fromkeys(keys)) for keys in found] if self._several else found
+
+    def _candidates(self, hand: Hand, maps_of: list[list[Words]]) -> tuple[Candidates, Candidates]:
+        """Pairs of a row and an event that it could match, in no order."""
+        seated = self._bitmaps.candidates(maps_of) if self._bitmaps else (NOBODY, NOBODY)
+        if not hand.posted:
+            return seated
+        events = np.arange(len(hand.counts)).repeat(hand.counts)
+        return np.concatenate((seated[0], *hand.posted)), np.concatenate((seated[1], events))
 
     def _asked(
         self, found: Candidates, unsure: NDArray[np.bool_], attributes: Mapping[str, Any], *, is_rounded: bool
@@ -150,28 +175,43 @@ class Index(Generic[Key]):
             key=lambda pair: pair[1].share,
             default=(None, None),
         )
-        bounds: list[tuple[float, Bounds]] = []
+        parts = self._parts(conjunction) if access is not None and access.share >= SEAT_SHARE_MIN else []
+        if parts:
+            name = access = None
+        bounds: list[Bounds] = []
         rest: Conjunction = {}
         coded: list[tuple[str, str]] = []
         is_bounded = False
         for other, wanted in conjunction.items():
-            if other == name and access is not None and access.way != "numbers":
+            if other == name and access is not None and access.way == "values":
                 continue
             found, is_exact = self._bounds(other, wanted, coded) if len(bounds) < COLUMNS else (None, False)
             if found is not None:
-                way = ways[other] if other != name else None  # what it is entered under comes last
-                bounds.append((way.share if way is not None else 1.0, found))
+                bounds.append(found)
             if other == name:
                 is_bounded = is_exact
             elif not is_exact:
                 rest[other] = wanted
-        line = self._rows.add([found for _, found in sorted(bounds)])
-        self._write(line[0], key, Entry(conjunction, name, access, coded, _tests(rest)))
-        if name is None or access is None:
-            self._always.add(line)
+        row = self._rows.add(bounds)
+        self._write(row, key, Entry(conjunction, name, access, bool(parts), coded, _tests(rest)))
+        if parts:
+            self._bitmaps.add(row, parts)
+        elif name is None or access is None:
+            self._always.add(row)
         else:
-            self._attributes[name].enter(line, access, conjunction[name], is_bounded=is_bounded)
-        return line[0]
+            self._attributes[name].enter(row, access, conjunction[name], is_bounded=is_bounded)
+        return row
+
+    def _parts(self, conjunction: Conjunction) -> list[tuple[Axis, Cuts]]:
+        """What bitmaps can hold of a conjunction."""
+        parts = [self._attributes[name].part(wanted) for name, wanted in conjunction.items()]
+        room = self._bitmaps.room
+        found = []
+        for part in filter(None, parts):
+            room -= not part[0].maps
+            if part[0].maps or room >= 0:
+                found.append(part)
+        return found
 
     def _bounds(
         self, name: str, wanted: Constraint, coded: list[tuple[str, str]]
@@ -181,14 +221,17 @@ class Index(Generic[Key]):
         if wanted.numbers and not wanted.flags and not wanted.strings.cuts:
             low, high, is_exact = number_bounds(wanted.numbers)
             return (self._slot(attribute, NUMBER), low, high), is_exact
-        values = wanted.values()
-        if not values or wanted.numbers:
+        if wanted.numbers:
             return None, False
-        if not wanted.flags and len(values) == 1:
+        values = wanted.values()
+        if values and not wanted.flags and len(values) == 1:
             code = attribute.use(values[0]).code
             coded.append((name, values[0]))
             return (self._slot(attribute, CODE), code, code), True
-        if not wanted.strings.cuts:
+        if not wanted.flags:
+            low, high, is_exact = string_bounds(wanted.strings.cuts)
+            return (self._slot(attribute, HEAD), low, high), is_exact and not wanted.strings.has_patterns
+        if values and not wanted.strings.cuts:
             truth = (0.0 if wanted.flags & FALSE else 1.0, 1.0 if wanted.flags & TRUE else 0.0)
             return (self._slot(attribute, TRUTH), *truth), True
         return None, False
@@ -219,7 +262,9 @@ class Index(Generic[Key]):
 
     def _leave(self, row: int) -> None:
         entry = self._entries[row]
-        if entry.name is None or entry.access is None:
+        if entry.has_seat:
+            self._bitmaps.remove(row)
+        elif entry.name is None or entry.access is None:
             self._always.remove(row)
         else:
             self._attributes[entry.name].leave(row, entry.access)

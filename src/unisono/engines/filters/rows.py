@@ -1,72 +1,63 @@
-"""The rest of each conjunction in dense arrays: bounds that many candidates are held against at once.
+"""What is known of each conjunction in dense arrays: bounds that many candidates are held against at once.
 
-A row is one conjunction. Up to three of its constraints are bounds on numbers, on booleans, or on the code of a
-string that some filter names. They are checked one after the other; who fails one is not asked the next. The first
-bounds of a row travel with its number, as a line of four floats: row, slot, lowest, highest. So the first check, which
-most candidates fail, reads memory in order. A value is found by its slot: one for the numbers of an attribute, one
-for its codes, one for its booleans. What a slot has no value for is NaN, which no bounds accept.
+A row is one conjunction. Up to three of its constraints are bounds on numbers, on booleans, on how a string begins, or
+on the code of a string that some filter names. A value is found by its slot: one for the numbers of an attribute, one
+for each other kind. What a slot has no value for is NaN, which no bounds accept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, nan, nextafter
+from math import inf, nan
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unisono.engines.filters.cuts import Cuts
+from unisono.engines.filters.bounds import between_floats
 
 COLUMNS = 3
-EXACT_MAX = 2**53  # integers up to here are floats without loss
+LINE_FLOATS = 8  # lowest, highest, and (two to a float) slots: what processors fetch at once
 Bounds: TypeAlias = tuple[int, float, float]  # slot, lowest, highest
-Line: TypeAlias = tuple[int, int, float, float]  # row, and its first bounds
 Floats: TypeAlias = NDArray[np.float64]
 Candidates: TypeAlias = NDArray[np.intp]
 ANY: Bounds = (0, -inf, inf)  # slot 0 always has a value
 
 
 class Hand:
-    """What is known of the few events at hand: candidates, and values in slots, those of each event in a block."""
+    """What is known of the few events at hand: who was posted for them, and their values in slots."""
 
-    __slots__ = ("_width", "base", "candidates", "counts", "highs", "lines", "slots", "values")
+    __slots__ = ("_blank", "counts", "highs", "posted", "values")
 
     def __init__(self, width: int) -> None:
-        self._width = width
-        self.base = 0  # where the slots of the present event begin
-        self.candidates: list[Floats] = []
-        self.lines = 0
-        self.counts: list[int] = []  # candidates of each event
-        self.slots: list[int] = []
-        self.values: list[float] = []
-        self.highs: dict[
-            int, float
-        ] = {}  # of slots whose number is no float: it lies between the value and this
+        self._blank = [0.0] + [nan] * (width - 1)
+        self.posted: list[Candidates] = []
+        self.counts: list[int] = []  # posted rows of each event
+        self.values: list[list[float]] = []  # by slot, of each event
+        # Of slots (of an event) whose number is no float: it lies between the value and this.
+        self.highs: dict[tuple[int, int], float] = {}
+
+    def begin_event(self) -> list[float]:
+        """A place for the values of one more event."""
+        values = self._blank.copy()
+        self.values.append(values)
+        return values
 
     def round(self, slot: int, number: int) -> float:
         """The float below a number that is none; the one above is noted."""
-        low, self.highs[self.base + slot] = between_floats(number)
+        low, self.highs[len(self.values) - 1, slot] = between_floats(number)
         return low
-
-    def end_event(self, first: int) -> None:
-        """All candidates from the first on belong to the present event; what comes then belongs to the next."""
-        count = sum(map(len, self.candidates[first:]))
-        self.counts.append(count)
-        self.lines += count
-        self.base += self._width
 
     def is_rounded(self, event: int) -> bool:
         """Whether bounds can only say who might match an event."""
-        return any(slot // self._width == event for slot in self.highs)
+        return any(of == event for of, _ in self.highs)
 
 
 class Rows:
-    """Bounds of rows, and the values of the event at hand."""
+    """Bounds of rows: a line of memory for each, which is fetched at once."""
 
     def __init__(self) -> None:
-        self._slots = [np.zeros(64, np.intp) for _ in range(1, COLUMNS)]
-        self._bounds = [np.zeros((64, 2)) for _ in range(1, COLUMNS)]
+        self._lines = np.zeros((64, LINE_FLOATS))
         self._width = 1  # slots of an event
         self._free_slots: list[int] = []
         self._free: list[int] = []
@@ -83,21 +74,19 @@ class Rows:
         """Give a place back that no row looks at any more."""
         self._free_slots.append(slot)
 
-    def add(self, bounds: Sequence[Bounds]) -> Line:
-        """A row with at most three bounds, the narrowest first; as the line under which it is to be entered."""
+    def add(self, bounds: Sequence[Bounds]) -> int:
+        """A row with at most three bounds."""
         if self._free:
             row = self._free.pop()
         else:
             row, self._used = self._used, self._used + 1
-            if row == len(self._slots[0]):
-                self._slots = [np.concatenate((column, np.zeros_like(column))) for column in self._slots]
-                self._bounds = [np.concatenate((column, np.zeros_like(column))) for column in self._bounds]
-        padded = [*bounds, *[ANY] * COLUMNS]
-        for column in range(1, COLUMNS):
-            slot, low, high = padded[column]
-            self._slots[column - 1][row] = slot
-            self._bounds[column - 1][row] = low, high
-        return row, *padded[0]
+            if row == len(self._lines):
+                self._lines = np.concatenate((self._lines, np.zeros_like(self._lines)))
+        slots, lows, highs = zip(*bounds, *[ANY] * (COLUMNS - len(bounds)), strict=True)
+        line = self._lines[row]
+        line[:COLUMNS], line[COLUMNS : 2 * COLUMNS] = lows, highs
+        line.view(np.int32)[-COLUMNS:] = slots
+        return row
 
     def remove(self, row: int) -> None:
         """Free a row, which nobody must name as a candidate any more."""
@@ -108,66 +97,19 @@ class Rows:
         """Slots of an event."""
         return self._width
 
-    def passing(self, hand: Hand) -> tuple[Candidates, list[int]]:
-        """The candidates, as they are written in their lines, whose bounds accept; and how many of each event."""
-        events = len(hand.counts)
-        below = self._filled(events, hand)
+    def passing(self, hand: Hand, found: Candidates, events: Candidates) -> tuple[Candidates, Candidates]:
+        """The candidates, as they are written, whose bounds accept their events; and the events."""
+        below = np.array(hand.values)
         above = below
         if hand.highs:
             above = below.copy()
-            above[list(hand.highs)] = list(hand.highs.values())
-        lines = np.concatenate(hand.candidates)
-        bases = np.arange(0, events * self._width, self._width).repeat(hand.counts)
-        fits = _fits(lines[:, 1].astype(np.intp) + bases, lines[:, 2], lines[:, 3], below, above)
-        found, bases = lines[:, 0].compress(fits).astype(np.intp), bases.compress(fits)
-        are_plain = found.min(initial=0) >= 0
-        for slots, bounds_of in zip(self._slots, self._bounds, strict=True):
-            rows = found if are_plain else np.maximum(found, ~found)
-            bounds = bounds_of.take(rows, axis=0)
-            fits = _fits(slots.take(rows) + bases, bounds[:, 0], bounds[:, 1], below, above)
-            found, bases = found.compress(fits), bases.compress(fits)
-        return found, np.bincount(bases // self._width, minlength=events).tolist()
-
-    def _filled(self, events: int, hand: Hand) -> Floats:
-        values = np.full(events * self._width, nan)
-        values[:: self._width] = 0.0
-        values[hand.slots] = hand.values
-        return values
-
-
-def _fits(slots: Candidates, lows: Floats, highs: Floats, below: Floats, above: Floats) -> NDArray[np.bool_]:
-    """Whose bounds have something in common with the value of their slot, which lies between `below` and `above`."""
-    least = below.take(slots)
-    fits = (least if above is below else above.take(slots)) >= lows
-    fits &= least <= highs
-    return fits
-
-
-def number_bounds(cuts: Cuts) -> tuple[float, float, bool]:
-    """The floats between which a set of numbers lies, and whether it is all of them."""
-    (first, side), last = cuts[0], cuts[-1]
-    low, is_exact = _rounded(first, down=True)
-    low = nextafter(low, inf) if side and is_exact else low
-    if len(cuts) % 2:
-        return low, inf, is_exact and len(cuts) == 1
-    high, is_exact_too = _rounded(last[0], down=False)
-    high = nextafter(high, -inf) if not last[1] and is_exact_too else high
-    return low, high, is_exact and is_exact_too and len(cuts) == 2
-
-
-def between_floats(number: int | float) -> tuple[float, float]:
-    """The floats between which a number lies: itself, unless it is an integer that floats have not."""
-    if isinstance(number, float) or -EXACT_MAX <= number <= EXACT_MAX:
-        return float(number), float(number)
-    return _rounded(number, down=True)[0], _rounded(number, down=False)[0]
-
-
-def _rounded(number: int | float, *, down: bool) -> tuple[float, bool]:
-    """A float that is not above (not below) a number, and whether it is the number."""
-    try:
-        value = float(number)
-    except OverflowError:
-        value = inf if number > 0 else -inf
-    if value == number:
-        return value, True
-    return nextafter(value, -inf if down else inf), False
+            for place, value in hand.highs.items():
+                above[place] = value
+        rows = np.maximum(found, ~found) if hand.posted else found
+        lines = self._lines.take(rows, axis=0)
+        slots = lines.view(np.int32)[:, -COLUMNS:] + (events * self._width)[:, None]
+        least = below.take(slots)
+        fits = (least if above is below else above.take(slots)) >= lines[:, :COLUMNS]
+        fits &= least <= lines[:, COLUMNS : 2 * COLUMNS]
+        passes = fits[:, 0] & fits[:, 1] & fits[:, 2]
+        return found.compress(passes), events.compress(passes)

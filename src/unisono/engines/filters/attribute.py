@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from unisono.engines.filters.axis import Axis, Unsettled, Words
+from unisono.engines.filters.axis import Axis, Unsettled
 from unisono.engines.filters.bounds import EXACT_MAX, head
 from unisono.engines.filters.constraint import ABSENT, EXISTS, Constraint, plain_value
 from unisono.engines.filters.cuts import Cuts
 from unisono.engines.filters.postings import Posting
-from unisono.engines.filters.rows import Hand
+from unisono.engines.filters.rows import Hand, Line, Words
 
 VALUES_MAX = 16  # a row is entered under at most so many values
-VALUES_ASSUMED = 16  # different values that an attribute is thought to have before filters name more
+VALUES_ASSUMED = 48  # different values that an attribute is thought to have before filters name more
 BOOLEAN_SHARE = 0.5  # of events, about
 PRESENT_SHARE = 0.9
 
@@ -87,18 +87,18 @@ class Attribute:
             return self._number_axis, wanted.numbers
         return self._string_axis, wanted.strings.cuts
 
-    def enter(self, row: int, access: Access, wanted: Constraint, *, is_bounded: bool) -> None:
+    def enter(self, line: Line, access: Access, wanted: Constraint, *, is_bounded: bool) -> None:
         """Put a row where events find it; `is_bounded`: bounds of the row say all that the constraint says."""
         if access.way == "numbers":
-            self._number_axis.post(row, wanted.numbers, "nowhere" if is_bounded else "edges")
+            self._number_axis.post(line, wanted.numbers, "nowhere" if is_bounded else "edges")
         elif access.way == "strings":
             unsettled: Unsettled = "everywhere" if wanted.strings.has_patterns else "edges"
-            self._string_axis.post(row, wanted.strings.cuts, "nowhere" if is_bounded else unsettled)
+            self._string_axis.post(line, wanted.strings.cuts, "nowhere" if is_bounded else unsettled)
         elif access.way == "present":
-            self._present.add(row, is_settled=wanted == EXISTS)
+            self._present.add(line, is_settled=wanted == EXISTS)
         else:
             for value in access.values:
-                self.use(value).posting.add(row)
+                self.use(value).posting.add(line)
 
     def leave(self, row: int, access: Access) -> None:
         """Take a row out again."""
@@ -154,12 +154,12 @@ class Attribute:
         cell = bisect_right(axis.bounds, value)
         if axis.maps:
             maps[axis.place] = axis.maps[cell]
-        if (rows := axis.cells[cell]) is not None:
-            hand.posted.append(rows)
-        if word is not None and (rows := word.posting.rows) is not None:
-            hand.posted.append(rows)
-        if (rows := self._present.rows) is not None:
-            hand.posted.append(rows)
+        if (lines := axis.cells[cell]) is not None:
+            hand.posted.append(lines)
+        if word is not None and (lines := word.posting.lines) is not None:
+            hand.posted.append(lines)
+        if (lines := self._present.lines) is not None:
+            hand.posted.append(lines)
         return None
 
     def _look_up_other(self, value: Any, hand: Hand, slots: list[float], maps: list[Words]) -> None:
@@ -168,10 +168,10 @@ class Attribute:
             return self.look_up(plain, hand, slots, maps)
         if type(value) is bool:
             slots[self.slots[TRUTH]] = value
-            if (rows := self._booleans[value].posting.rows) is not None:
-                hand.posted.append(rows)
-        if (rows := self._present.rows) is not None:
-            hand.posted.append(rows)
+            if (lines := self._booleans[value].posting.lines) is not None:
+                hand.posted.append(lines)
+        if (lines := self._present.lines) is not None:
+            hand.posted.append(lines)
         return None
 
     def _share(self, value: Any) -> float:

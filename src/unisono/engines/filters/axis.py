@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unisono.engines.filters.cuts import Cuts, intervals
 from unisono.engines.filters.postings import Posting
-from unisono.engines.filters.rows import Candidates
+from unisono.engines.filters.rows import Floats, Line, Words
 
 CELLS_MAX = 512
 GROUPS_MAX = 64
@@ -26,10 +26,9 @@ ROWS_MIN = 64  # with fewer rows one cell will do
 # Of events, about: before there are cells to tell.
 HALF_SHARE = 0.5
 RANGE_SHARE = 0.25
-PREFIX_SHARE = 0.06
+PREFIX_SHARE = 0.02
 
 Bits: TypeAlias = NDArray[np.uint8]
-Words: TypeAlias = NDArray[np.uint64]  # the same, more at a time
 
 # Where being found in a cell does not say that the value is wanted: nowhere (bounds of the row say it), in cells that
 # are not wanted as a whole, or everywhere.
@@ -54,13 +53,13 @@ class Axis:
 
     def __init__(self) -> None:
         self.bounds: list[Any] = []
-        self.cells: list[Candidates | None] = [None]  # what is in the postings
+        self.cells: list[Floats | None] = [None]  # what is in the postings
         self.maps: list[Words] = []  # by cell; empty while nobody has a seat
         self.missing: Words | None = None  # of those who want nothing of this line
         self.place = -1  # among the axes that have bitmaps
         self._bits: Bits = np.empty((0, 0), np.uint8)  # by group, and at the end `missing`
         self._postings = [Posting()]
-        self._posted: dict[int, tuple[Cuts, Unsettled]] = {}
+        self._posted: dict[int, tuple[Line, Cuts, Unsettled]] = {}
         self._mapped: dict[int, Cuts] = {}  # by seat
         self._grown = ROWS_MIN
 
@@ -72,18 +71,18 @@ class Axis:
             return HALF_SHARE
         return PREFIX_SHARE if isinstance(cuts[0][0], str) else RANGE_SHARE
 
-    def post(self, row: int, cuts: Cuts, unsettled: Unsettled) -> None:
+    def post(self, line: Line, cuts: Cuts, unsettled: Unsettled) -> None:
         """A row that wants little."""
-        self._posted[row] = cuts, unsettled
+        self._posted[line[0]] = line, cuts, unsettled
         if not self._cut_again():
-            self._enter(row)
+            self._enter(line[0])
 
     def unpost(self, row: int) -> None:
         """Take out a row that was posted."""
-        cuts, _ = self._posted.pop(row)
+        _, cuts, _ = self._posted.pop(row)
         for cell in self._cells_of(cuts):
             self._postings[cell].remove(row)
-            self.cells[cell] = self._postings[cell].rows
+            self.cells[cell] = self._postings[cell].lines
 
     def map(self, seat: int, cuts: Cuts) -> None:
         """A seat that wants much; it must be within the bitmaps."""
@@ -153,11 +152,11 @@ class Axis:
         return -(-len(self.cells) // self._group_size)
 
     def _enter(self, row: int) -> None:
-        cuts, unsettled = self._posted[row]
+        line, cuts, unsettled = self._posted[row]
         for cell in self._cells_of(cuts):
             is_settled = unsettled == "nowhere" or (unsettled == "edges" and self._fills(cell, cuts))
-            self._postings[cell].add(row, is_settled=is_settled)
-            self.cells[cell] = self._postings[cell].rows
+            self._postings[cell].add(line, is_settled=is_settled)
+            self.cells[cell] = self._postings[cell].lines
 
     def _fills(self, cell: int, cuts: Cuts) -> bool:
         """Whether a set has all of a cell; of the first and the last it is not asked."""
@@ -172,7 +171,7 @@ class Axis:
         if count <= self._grown:
             return False
         self._grown = 2 * count
-        wanted = [*(cuts for cuts, _ in self._posted.values()), *self._mapped.values()]
+        wanted = [*(cuts for _, cuts, _ in self._posted.values()), *self._mapped.values()]
         ends = [value for cuts in wanted for value, _ in cuts]
         self.bounds = sorted(set(ends))
         if len(self.bounds) >= CELLS_MAX:

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unisono.engines.filters.axis import Axis, Bits, Words
+from unisono.engines.filters.axis import Axis, Bits
 from unisono.engines.filters.cuts import Cuts
-from unisono.engines.filters.rows import Candidates
+from unisono.engines.filters.rows import Candidates, Words
 
 AXES_MAX = 32
 SEATS_MIN = 512
 GROWTH = 8  # bitmaps grow by one part of so many
+NOBODY: Candidates = np.empty(0, np.intp)
 
 
 class Bitmaps:
@@ -80,6 +81,8 @@ class Bitmaps:
 
     def candidates(self, maps_of: Sequence[list[Words]]) -> tuple[Candidates, Candidates]:
         """Pairs of a row and an event that it could match, in no order; events are given by their bitmaps."""
+        if not self._seats:
+            return NOBODY, NOBODY
         taken = self._taken.view(np.uint64)
         common = np.empty((len(maps_of), len(taken)), np.uint64)
         both = np.bitwise_and

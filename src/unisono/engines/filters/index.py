@@ -10,8 +10,8 @@ one. Filters come and go at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from unisono.engines.filters.attribute import CODE, HEAD, NUMBER, TRUTH, Access, Attribute
 from unisono.engines.filters.attributes import flat, prefixes
-from unisono.engines.filters.axis import Axis, Words
+from unisono.engines.filters.axis import Axis
 from unisono.engines.filters.bitmaps import Bitmaps
 from unisono.engines.filters.bounds import number_bounds, string_bounds
 from unisono.engines.filters.constraint import FALSE, MISSING, TRUE, Constraint
@@ -28,16 +28,18 @@ from unisono.engines.filters.cuts import Cuts
 from unisono.engines.filters.filter import Filter
 from unisono.engines.filters.normal import Conjunction
 from unisono.engines.filters.postings import Posting
-from unisono.engines.filters.rows import COLUMNS, Bounds, Candidates, Hand, Rows
+from unisono.engines.filters.rows import COLUMNS, Bounds, Candidates, Hand, Rows, Slots, posted
 
 Key = TypeVar("Key", bound=Hashable)
 Tests: TypeAlias = tuple[tuple[str, Callable[[Any], bool]], ...]
 
 SEAT_SHARE_MIN = (
-    1 / 128
-)  # who wants less of every attribute is cheaper to find under one of them than in bitmaps
+    1 / 32
+)  # who wants less of an attribute is found under it; of the others bitmaps hold all that they want
 EVENTS_AT_ONCE = 32  # their bitmaps are in caches together; not more than a byte can count
-NOBODY: Candidates = np.empty(0, np.intp)
+LINES_AT_ONCE = (
+    16_384  # posted rows that are held against their first bounds together: about what caches hold
+)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -97,59 +99,64 @@ class Index(Generic[Key]):
 
     def match(self, attributes: Mapping[str, Any]) -> list[Key]:
         """The keys of all filters that match an event, each once, in no order."""
-        return self._matching([attributes])[0]
+        hand = self._hand()
+        self._look_up(attributes, hand)
+        return self._matching(hand)[0]
 
     def match_many(self, events: Iterable[Mapping[str, Any]]) -> list[list[Key]]:
         """The keys of all filters that match, for each event; cheaper than one by one."""
         found: list[list[Key]] = []
-        coming = iter(events)
-        while together := list(islice(coming, EVENTS_AT_ONCE)):
-            found += self._matching(together)
-        return found
+        hand = self._hand()
+        for attributes in events:
+            self._look_up(attributes, hand)
+            if len(hand.events) == EVENTS_AT_ONCE or hand.lines > LINES_AT_ONCE:
+                found += self._matching(hand)
+                hand = self._hand()
+        return found + self._matching(hand) if hand.events else found
 
-    def _matching(self, events: Sequence[Mapping[str, Any]]) -> list[list[Key]]:
-        hand = Hand(self._rows.width)
-        missing = self._bitmaps.maps_missing()
-        maps_of = [missing.copy() for _ in events]
+    def _hand(self) -> Hand:
+        return Hand(self._rows.width, self._bitmaps.maps_missing())
+
+    def _look_up(self, attributes: Mapping[str, Any], hand: Hand) -> None:
+        """Note who could match an event."""
         if self._nested:
-            events = [flat(attributes, self._nested) for attributes in events]
-        known = self._attributes
-        for attributes, maps in zip(events, maps_of, strict=True):
-            first, slots = len(hand.posted), hand.begin_event()
-            for name, value in attributes.items():
-                if name in known:
-                    known[name].look_up(value, hand, slots, maps)
-            if self._always.rows is not None:
-                hand.posted.append(self._always.rows)
-            hand.counts.append(sum(map(len, hand.posted[first:])))
-        return self._held_against_bounds(events, hand, maps_of)
+            attributes = flat(attributes, self._nested)
+        first, known = len(hand.posted), self._attributes
+        slots, maps = hand.begin_event(attributes)
+        for name, value in attributes.items():
+            if name in known:
+                known[name].look_up(value, hand, slots, maps)
+        if self._always.lines is not None:
+            hand.posted.append(self._always.lines)
+        hand.end_event(first)
 
-    def _held_against_bounds(
-        self, events: Sequence[Mapping[str, Any]], hand: Hand, maps_of: list[list[Words]]
-    ) -> list[list[Key]]:
-        rows, of = self._rows.passing(hand, *self._candidates(hand, maps_of))
-        if len(events) > 1:
+    def _matching(self, hand: Hand) -> list[list[Key]]:
+        slots, events = Slots(hand), len(hand.events)
+        rows, of = self._rows.passing(slots, *self._candidates(slots, hand))
+        if events > 1:
             rows = rows.take(of.astype(np.uint8).argsort(kind="stable"))
-        ends = list(accumulate(np.bincount(of, minlength=len(events)).tolist(), initial=0))
+        ends = list(accumulate(np.bincount(of, minlength=events).tolist(), initial=0))
         unsure = self._is_unsure.take(rows, mode="clip") | (rows < 0)
         if unsure.any() or hand.highs:
             pieces = [(rows[begin:end], unsure[begin:end]) for begin, end in pairwise(ends)]
             found = [
                 self._asked(*piece, attributes, is_rounded=hand.is_rounded(event))
-                for event, (piece, attributes) in enumerate(zip(pieces, events, strict=True))
+                for event, (piece, attributes) in enumerate(zip(pieces, hand.events, strict=True))
             ]
         else:
             keys: list[Key] = self._keys.take(rows).tolist()
             found = [keys[begin:end] for begin, end in pairwise(ends)]
         return [list(dict.fromkeys(keys)) for keys in found] if self._several else found
 
-    def _candidates(self, hand: Hand, maps_of: list[list[Words]]) -> tuple[Candidates, Candidates]:
+    def _candidates(self, slots: Slots, hand: Hand) -> tuple[Candidates, Candidates]:
         """Pairs of a row and an event that it could match, in no order."""
-        seated = self._bitmaps.candidates(maps_of) if self._bitmaps else (NOBODY, NOBODY)
         if not hand.posted:
-            return seated
-        events = np.arange(len(hand.counts)).repeat(hand.counts)
-        return np.concatenate((seated[0], *hand.posted)), np.concatenate((seated[1], events))
+            return self._bitmaps.candidates(hand.maps)
+        named = posted(slots, hand)
+        if not self._bitmaps:
+            return named
+        seated = self._bitmaps.candidates(hand.maps)
+        return np.concatenate((seated[0], named[0])), np.concatenate((seated[1], named[1]))
 
     def _asked(
         self, found: Candidates, unsure: NDArray[np.bool_], attributes: Mapping[str, Any], *, is_rounded: bool
@@ -178,7 +185,7 @@ class Index(Generic[Key]):
         parts = self._parts(conjunction) if access is not None and access.share >= SEAT_SHARE_MIN else []
         if parts:
             name = access = None
-        bounds: list[Bounds] = []
+        bounds: list[tuple[float, Bounds]] = []
         rest: Conjunction = {}
         coded: list[tuple[str, str]] = []
         is_bounded = False
@@ -187,19 +194,21 @@ class Index(Generic[Key]):
                 continue
             found, is_exact = self._bounds(other, wanted, coded) if len(bounds) < COLUMNS else (None, False)
             if found is not None:
-                bounds.append(found)
+                way = ways[other] if other != name else None  # what it is posted under says little
+                bounds.append((way.share if way is not None else 1.0, found))
             if other == name:
                 is_bounded = is_exact
             elif not is_exact:
                 rest[other] = wanted
-        row = self._rows.add(bounds)
+        line = self._rows.add([found for _, found in sorted(bounds)])
+        row = line[0]
         self._write(row, key, Entry(conjunction, name, access, bool(parts), coded, _tests(rest)))
         if parts:
             self._bitmaps.add(row, parts)
         elif name is None or access is None:
-            self._always.add(row)
+            self._always.add(line)
         else:
-            self._attributes[name].enter(row, access, conjunction[name], is_bounded=is_bounded)
+            self._attributes[name].enter(line, access, conjunction[name], is_bounded=is_bounded)
         return row
 
     def _parts(self, conjunction: Conjunction) -> list[tuple[Axis, Cuts]]:

@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: causal-campaign deadline-campaign overlay-campaign help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines fuzz-epidemic replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
+.PHONY: causal-campaign deadline-campaign overlay-campaign overlay-flood help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines fuzz-epidemic replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -88,6 +88,9 @@ causal-campaign: setup  ## a million questions and replies across topics on NATS
 deadline-campaign: setup ## real processes over NATS and UDP that delay and lose, one killed, audited: about four minutes
 	@for transport in nats udp; do for how in --kill --no-kill; do \
 		$(BIN)/python scripts/deadline_campaign.py --transport $$transport $$how || exit 1; done; done
+
+overlay-flood: setup    ## 100,000 forged and replayed datagrams against a dispatcher and those who use it
+	@FLOOD_PACKETS=100000 $(BIN)/python -m pytest -n 0 -s -q tests/overlay/test_flood.py
 
 kill-campaign: setup    ## the pipeline killed at random moments, its tables compared with those of a quiet run
 	@$(BIN)/python scripts/kill_campaign.py

@@ -76,12 +76,14 @@ def test_the_order_of_a_process_is_the_order_in_which_it_happened():
     assert {r.reason for r in records if r.kind is Kind.DROPPED} == {"slow"}
 
 
-def test_events_that_came_alone_keep_their_stamp_and_their_tag():
+def test_events_that_came_alone_keep_their_stamp_their_tag_and_their_epoch():
+    """Without the epoch, one that came alone after a bundle of the same epoch looked like one of the past."""
     publication, cut = run_of(1, TOGETHER).publications[0], Cut()
-    cut.tape.delivered("s", Event(publication, {"a": 5, "z": 9}, 0, False))
+    cut.tape.delivered("s", Event(publication, {"a": 5, "z": 9}, 0, False, _epoch=3))
     cut.tape.delivered("s", Event(publication, None))
     tagged, plain = cut.records()
     assert (tagged.in_order, tagged.stamp, tagged.number) == (False, {"a": 5, "z": 9}, 5)
+    assert (tagged.epoch, plain.epoch) == (3, 0)
     assert (plain.in_order, plain.stamp, plain.number) == (True, None, 0)
 
 

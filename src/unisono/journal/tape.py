@@ -158,7 +158,7 @@ class Tape:
         """A delivery of an event that came alone, with a stamp of its own or none."""
         if not event.in_order:  # those of a run always are
             self._tagged.append(len(self._at))
-        self._add(lane, _fact_of(event._publication, stamp, deadline=event.deadline), at)
+        self._add(lane, _fact_of(event._publication, stamp, event._epoch, event.deadline), at)
 
     def _add(self, lane: int, fact: Fact, at: float) -> None:
         self._lane.append(lane)

@@ -46,9 +46,10 @@ async def publish(url: str, name: str, journal: str, rate: float) -> None:
         begun, done = time.monotonic(), 0
         while not end.is_set():
             due = int((time.monotonic() - begun) * rate) - done
-            for _ in range(min(due, 100)):
-                await bus.publish(rng.choice(TOPICS), {"n": done})
-                done += 1
+            while due > 0:  # some events alone, others in bundles
+                some = min(due, rng.choice((1, 1, 1, 20)))
+                await bus.publish_many([(rng.choice(TOPICS), {"n": done + i}) for i in range(some)])
+                done, due = done + some, due - some
             await asyncio.sleep(0.01)
     print(json.dumps({"published": done}), flush=True)
 

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -181,15 +181,21 @@ class Campaign:
         """Of the driver, its Java and its Python workers."""
         sizes = {"driver": 0, "java": 0, "workers": 0}
         for pid in _family(self.watch.process.pid):
-            name = Path(f"/proc/{pid}/comm").read_text().strip()
-            rss = next(li for li in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in li)
-            whose = "driver" if pid == self.watch.process.pid else "java" if name == "java" else "workers"
-            sizes[whose] += int(rss.split()[1]) // 1024
+            with suppress(OSError, StopIteration):  # it has ended meanwhile
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                kib = int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+                whose = "driver" if pid == self.watch.process.pid else "java" if name == "java" else "workers"
+                sizes[whose] += kib // 1024
         return sizes
 
     def state_kib(self) -> int:
-        """What Spark keeps in the checkpoint."""
-        return sum(p.stat().st_size for p in self.checkpoint.rglob("*") if p.is_file()) // 1024
+        """What is in the checkpoint."""
+        total = 0
+        for path in self.checkpoint.rglob("*"):
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size if path.is_file() else 0
+        return total // 1024
 
     def plant(self, number: int) -> None:
         """Swap two deliveries at a subscriber."""

@@ -96,6 +96,7 @@ kill-campaign: setup    ## the pipeline killed at random moments, its tables com
 	@$(BIN)/python scripts/kill_campaign.py
 
 watch-campaign: setup   ## a real system watched for 10 minutes with kills, then swaps planted: about 14 minutes
+	@$(BIN)/python examples/spark_ticker.py
 	@$(BIN)/python scripts/watch_campaign.py
 
 spark-live-campaign: setup ## drivers, workers, nodes and the server killed under live queries: about 10 minutes

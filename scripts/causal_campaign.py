@@ -25,6 +25,8 @@ from unisono.testing.servers import nats_server
 
 QUESTIONS, REPLIES = "questions", "replies"
 BURST = 2048  # events between two looks at how far they have come
+OPEN_MAX = 8 * BURST  # questions without a reply
+QUEUE = 1 << 18  # who lags is not to be asked for what it has left to the nodes
 START_S = 120.0
 QUIET_S = 60.0  # without any event, after which a listener gives up
 
@@ -36,22 +38,36 @@ def say(**what: Any) -> None:
 
 
 async def ask(bus: unisono.Bus, count: int) -> None:
-    """Publish all questions as fast as they are taken."""
-    say(ready=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-    say(began=time.time())
-    for n in range(count):
-        bus.publish_nowait(QUESTIONS, b"%d" % n)
-        if n % BURST == BURST - 1:
-            await bus.flush()
-    await bus.drain(300)
+    """Publish all questions as fast as they are replied to: so many may be open at a time."""
+    open_max = asyncio.Semaphore(OPEN_MAX // BURST)
+    async with bus.subscribe(REPLIES, order="causal", queue=QUEUE) as replies:
+
+        async def hear() -> None:
+            heard = 0
+            async for batch in replies.batches():
+                for _ in range((heard + len(batch)) // BURST - heard // BURST):
+                    open_max.release()
+                heard += len(batch)
+                if heard == count:
+                    return
+
+        hearing = asyncio.create_task(hear())
+        say(ready=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        say(began=time.time())
+        for n in range(count):
+            if n % BURST == 0:
+                await open_max.acquire()
+                await bus.flush()
+            bus.publish_nowait(QUESTIONS, b"%d" % n)
+        await hearing
     say(published=count)
 
 
 async def reply(bus: unisono.Bus, count: int) -> None:
     """Publish a reply to every question, once it was handed over."""
     left = count
-    async with bus.subscribe(QUESTIONS, order="causal") as questions:
+    async with bus.subscribe(QUESTIONS, order="causal", queue=QUEUE) as questions:
         say(ready=True)
         async for batch in questions.batches():
             for event in batch:
@@ -68,7 +84,7 @@ async def listen(bus: unisono.Bus, count: int) -> None:
     """Take everything, and count replies that come before their questions."""
     asked = bytearray(count)
     early = heard = 0
-    async with bus.subscribe(QUESTIONS, REPLIES, order="causal") as events:
+    async with bus.subscribe(QUESTIONS, REPLIES, order="causal", queue=QUEUE) as events:
         say(ready=True)
         batches = events.batches()
         while heard < 2 * count:
@@ -185,7 +201,8 @@ def main() -> None:
     parser.add_argument("--play", nargs=4, metavar=("ROLE", "URL", "NAME", "JOURNAL"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.play:
-        run_loop(play(*options.play, options.events))
+        role, url, name, journal = options.play
+        run_loop(play(role, url, name, journal, options.events))
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

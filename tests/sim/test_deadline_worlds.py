@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -14,13 +16,39 @@ from unisono.lab.shrink import shrink
 from unisono.model.errors import ConfigError
 from unisono.sim.deadline.draw import draw_deadline
 from unisono.sim.deadline.judging import ACCOUNT, CAUSES, DEADLINE, DROPS, ONCE, judge_story
-from unisono.sim.deadline.simulation import DeadlineSimulation
+from unisono.sim.deadline.simulation import DeadlineSimulation, Makers
 from unisono.sim.deadline.story import Diary, Line, Story
 from unisono.sim.deadline.trial import try_deadline, try_deadline_seed
 from unisono.sim.deadline.world import BrokerSpec, DeadlineWorld, Say, SubscriberSpec
 from unisono.sim.network import Conditions
 
 SETTINGS = CausalSettings(round_s=0.0625, lifetime=16, skew=0, reserve=1)
+
+
+def test_worlds_whose_network_reaches_everybody_at_once_keep_every_promise():
+    makers = Makers(broker=partial(Broker, multicast=True))
+    trials = [try_deadline(draw_deadline(seed), makers) for seed in range(50_000, 50_012)]
+    assert [trial.seed for trial in trials if trial.violations or trial.stuck] == []
+
+
+def test_brokers_without_contacts_find_each_other_where_one_multicast_reaches_all():
+    world = DeadlineWorld(
+        1,
+        SETTINGS,
+        (BrokerSpec("b1", ("t",)), BrokerSpec("b2", ("t",))),
+        (),
+        (Say(0.01, "b1", "t", 0.9),),
+    )
+    simulation = DeadlineSimulation(world, Makers(broker=Strangers))
+    story = simulation.run().story
+    assert [line.kind for line in story.diaries["b2"].lines] == ["arrived", "delivered"]
+
+
+class Strangers(Broker):
+    """A broker that is told of nobody."""
+
+    def __init__(self, name, settings, topics=(), contacts=None, zone=""):
+        super().__init__(name, settings, topics, {}, zone, multicast=True)
 
 
 def test_a_few_worlds_keep_every_promise():

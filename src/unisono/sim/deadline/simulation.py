@@ -10,7 +10,17 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from unisono.engines.deadline_causal.broker import Broker
-from unisono.engines.deadline_causal.effects import Accept, Effect, Heard, Input, Move, Publish, Refuse, Send
+from unisono.engines.deadline_causal.effects import (
+    EVERYBODY,
+    Accept,
+    Effect,
+    Heard,
+    Input,
+    Move,
+    Publish,
+    Refuse,
+    Send,
+)
 from unisono.engines.deadline_causal.frames import Frame, Multicast, News, Repair
 from unisono.engines.deadline_causal.holdback import Deliver, Discard
 from unisono.engines.deadline_causal.subscriber import Subscriber
@@ -260,6 +270,9 @@ class DeadlineSimulation:
     def _carry_out(self, who: str, process: Process, effect: Effect) -> None:
         now, round = self.kernel.now, process.engine.round
         match effect:
+            case Send(to, frame) if to == EVERYBODY:
+                for other in self._reached(who, frame):
+                    self._carry_out(who, process, Send(other, frame))
             case Send(to, frame):
                 other = self.processes.get(to)
                 is_far = other is not None and process.zone and other.zone and other.zone != process.zone
@@ -278,6 +291,13 @@ class DeadlineSimulation:
             case Discard(event, reason):
                 self.story.discarded(who, str(event.publication.id), now, round, reason)
 
+    def _reached(self, who: str, frame: Frame) -> list[str]:
+        """Whom a multicast reaches."""
+        brokers = {name: p.engine for name, p in self.processes.items() if isinstance(p.engine, Broker)}
+        if isinstance(frame, Multicast):
+            return [n for n, broker in brokers.items() if n != who and frame.event.topic in broker.topics]
+        return [name for name in brokers if name != who]
+
     def _reply(self, who: str, process: Process) -> None:
         if self.replies_left and process.replies and self.answers.random() < process.replies:
             self.replies_left -= 1
@@ -293,9 +313,11 @@ class DeadlineSimulation:
         match frame:
             case Multicast(event) if isinstance(engine, Broker):
                 past = engine.bases.read((event.broker, event.topic), event.stamp, event.matrix)
-                if past is None and event.last >= round:
+                if past is not None or not engine.multicast:
+                    publications = [event.publication]
+                # Who is reached without being known may not have the base: gossip brings it the whole past.
+                if past is None and event.last >= round and not engine.multicast:
                     self.faults.append(f"{arrival.to} cannot read what {arrival.source} sent")
-                publications = [event.publication]
             case Repair(events):
                 publications = [event.publication for event in events]
             case News(_, _, news):

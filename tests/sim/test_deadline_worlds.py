@@ -31,6 +31,15 @@ def test_worlds_whose_network_reaches_everybody_at_once_keep_every_promise():
     assert [trial.seed for trial in trials if trial.violations or trial.stuck] == []
 
 
+def test_worlds_in_which_all_is_told_now_and_then_only_keep_every_promise():
+    makers = Makers(broker=partial(Broker, multicast=True))
+    for seed in range(60_000, 60_012):
+        world = draw_deadline(seed)
+        settings = msgspec.structs.replace(world.settings, sweep=2 + seed % 3)
+        trial = try_deadline(msgspec.structs.replace(world, settings=settings), makers)
+        assert trial.violations == (), seed
+
+
 def test_brokers_without_contacts_find_each_other_where_one_multicast_reaches_all():
     world = DeadlineWorld(
         1,

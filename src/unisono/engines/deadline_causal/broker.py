@@ -6,6 +6,7 @@ events wait in its own hold-back like those of others: a subscriber may have see
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 
 from unisono.engines.deadline_causal.compression import Bases, write
@@ -59,14 +60,17 @@ class Broker:
         zone: str = "",
         *,
         multicast: bool = False,
+        serves: bool = True,
     ) -> None:
         """`contacts` are other brokers and the topics they are known to have; the rest they tell themselves.
 
-        `multicast` is whether the network reaches everybody with one datagram: then nobody need be known for it.
+        `multicast` is whether the network reaches everybody with one datagram: then nobody need be known for it;
+        `serves`, whether subscribers may sit with it.
         """
         self.name = name
         self.settings = settings
         self.multicast = multicast
+        self.serves = serves
         self.round = 0
         self.clock = HybridClock()
         self.hold = HoldBack(settings, topics, settings.reserve)
@@ -74,6 +78,8 @@ class Broker:
         self.neighbours = Neighbours(name, zone, settings, contacts or {})
         self.bases = Bases(settings)
         self.cache: dict[Key, Event] = {}  # what may still be of use to somebody
+        self.news: deque[tuple[int, Key]] = deque()  # what came since all was told, and in which round
+        self.swept = 0  # the round in which all was told
         self.seats = Seats(name, settings)
         self.announces = ANNOUNCES  # rounds in which everybody is told which topics we have
         self.answered: dict[
@@ -121,7 +127,7 @@ class Broker:
         is_base = bool(members) and self.bases.offer(event.topic, event.stamp, event.past)
         matrix = self.bases.write(event.topic, event.stamp, event.past, members)
         sent = Sent(event.broker, event.topic, event.stamp, event.last, matrix, publication)
-        self.cache[event.key] = event
+        self._keep(event)
         trim(self.cache, self.settings.cache_max)
         effects: list[Effect] = [Accept(publication.id)]
         frame = Multicast(sent, is_base)
@@ -192,17 +198,22 @@ class Broker:
         for event in events:
             if event.topic in self.topics and event.key not in refused:
                 self.clock.observe(event.stamp)
-                self.cache.setdefault(event.key, event)
+                self._keep(event)
         trim(self.cache, self.settings.cache_max)
         return self._settle(outcomes)
 
+    def _keep(self, event: Event) -> None:
+        """Have an event for others."""
+        if event.key not in self.cache:
+            self.cache[event.key] = event
+            if self.settings.sweep > 1:
+                self.news.append((self.round, event.key))
+
     def _hear_digest(self, source: str, digest: Digest) -> list[Effect]:
         self.neighbours.hear(source, digest, self.round)
-        oldest, seen = self.settings.oldest(self.round), self.hold.seen
+        oldest, seen, topics = self.settings.oldest(self.round), self.hold.seen, self.topics
         keys = [
-            key
-            for key in unpack(digest.have)
-            if key[1] in self.topics and key not in seen and key[2] >= oldest
+            key for key in unpack(digest.have) if key not in seen and key[1] in topics and key[2] >= oldest
         ]
         return [Send(source, Request(tuple(keys[:REPAIRS_MAX])))] if keys else []
 
@@ -230,31 +241,37 @@ class Broker:
         for event in delivered:
             merge(self.past, event.past)
             merge(self.past, {event.stream: event.stamp})
-        return [*outcomes, *self.seats.push(delivered, self.round)]
+        return [*outcomes, *self.seats.push(delivered, self.round)] if self.serves else [*outcomes]
 
     def _turn(self) -> list[Effect]:
         """A round has begun."""
         effects = self._settle(self.hold.pump(self.round))
-        self.cache = {key: event for key, event in self.cache.items() if event.last >= self.round}
+        if self.round - self.swept >= self.settings.sweep:
+            self.swept = self.round
+            self.cache = {key: event for key, event in self.cache.items() if event.last >= self.round}
+        while self.news and self.round - self.news[0][0] >= self.settings.sweep:
+            self.news.popleft()
         forget(self.past, self.settings.oldest_told(self.round))
         self.neighbours.forget(self.round)
         self.bases.forget(self.round)
-        effects += self.seats.turn(self.round)
+        effects += self.seats.turn(self.round) if self.serves else []
         self.answered = {who: (a, until) for who, (a, until) in self.answered.items() if until >= self.round}
         return effects + self._gossip() + self._ask()
 
     def _gossip(self) -> list[Effect]:
+        """Tell some others what we have: all of it after a sweep, else what is new."""
+        is_all = self.swept == self.round
         digest = Digest(
             self.neighbours.zone,
             tuple(sorted(self.topics)),
             self.neighbours.heard,
-            compact(self.cache),
+            compact(self.cache if is_all else [key for _, key in self.news if key in self.cache]),
         )
         partners = self.neighbours.partners(self.topics, self.round)
         if self.announces:
             self.announces -= 1
             partners = sorted({*partners, *([EVERYBODY] if self.multicast else self.neighbours.names)})
-        elif self.multicast and self.round % REST_EVERY == 0:
+        elif self.multicast and (is_all if self.settings.sweep > 1 else self.round % REST_EVERY == 0):
             partners = [*partners, EVERYBODY]
         return [Send(partner, digest) for partner in partners]
 
@@ -283,6 +300,7 @@ class Broker:
         twin.clock, twin.hold, twin.past = HybridClock(self.clock.last), self.hold.copy(), dict(self.past)
         twin.neighbours, twin.bases = self.neighbours.copy(), self.bases.copy()
         twin.cache, twin.seats, twin.answered = dict(self.cache), self.seats.copy(), dict(self.answered)
+        twin.news = deque(self.news)
         return twin
 
     def state(self) -> Hashable:
@@ -291,6 +309,7 @@ class Broker:
         mine = (
             self.round,
             self.announces,
+            self.swept,
             self.clock.last,
             past,
             cache,

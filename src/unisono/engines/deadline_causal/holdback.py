@@ -58,6 +58,7 @@ class HoldBack:
         self.deadlines: dict[Key, int] = {}  # logical ones of what is pending, while somebody has to go
         self.patience: dict[str, float] = {}  # by topic: seconds for which its events are of use here at most
         self.round = 0  # when it was last looked at what can be forgotten
+        self.swept = 0  # the same, of what was seen
 
     def join(self, topics: Iterable[str]) -> None:
         """Take the events of these topics, too."""
@@ -182,7 +183,9 @@ class HoldBack:
         oldest, horizon = self.settings.oldest_told(round), self._horizon(round)
         forget(self.known, oldest)
         forget(self.floors, oldest)
-        self.seen = {key for key in self.seen if key[2] >= horizon}
+        if round - self.swept >= self.settings.sweep:
+            self.swept = round
+            self.seen = {key for key in self.seen if key[2] >= horizon}
 
     def _horizon(self, round: int) -> int:
         """What is older comes again without being counted."""
@@ -201,7 +204,7 @@ class HoldBack:
         twin = type(self)(self.settings, self.mine, self.reserve)
         twin.known, twin.floors = dict(self.known), dict(self.floors)
         twin.pending, twin.seen, twin.round = dict(self.pending), set(self.seen), self.round
-        twin.patience = dict(self.patience)
+        twin.patience, twin.swept = dict(self.patience), self.swept
         return twin
 
     def state(self) -> tuple[object, ...]:

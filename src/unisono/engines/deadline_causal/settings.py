@@ -22,6 +22,9 @@ class CausalSettings(msgspec.Struct, frozen=True, kw_only=True):
     peers: int = 8  # of a subscriber, told by its broker
     pending_max: int = 65536  # events held back; of more, the newcomer is dropped
     cache_max: int = 65536  # events kept for others; of more, the oldest goes
+    sweep: int = (
+        1  # rounds after which everything one has is told, and what is of no use forgotten; else the news
+    )
     base_rounds: int = 10  # after which the part of the matrix that is not sent again is chosen anew
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class DeadlineBroker:
 
     def _wake(self) -> Broker:
         if self.engine is None:
-            self.engine = Broker(self.broker, self.settings, multicast=True)
+            self.engine = Broker(self.broker, self.settings, multicast=True, serves=False)
             self._tick()
         return self.engine
 

@@ -11,6 +11,7 @@ from unisono.model.errors import ConfigError
 
 ABSENT_S = 2.0  # of silence, after which another bus is told nothing
 RESERVE = 2  # rounds in which the application can take what had to go
+SWEEP = 8  # rounds in which others are told what is new; then all that one has
 EDGES = 2  # rounds that an event may lose where it begins and where its deadline falls
 
 
@@ -60,7 +61,8 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
             lifetime=ceil(self.longest_s / self.round_s) + EDGES,
             skew=self.skew,
             reserve=RESERVE,
-            fanout=1,  # and everybody now and then, at once
+            fanout=1,  # and everybody at once, after each sweep
+            sweep=SWEEP,
             absent=max(ceil(ABSENT_S / self.round_s), 8),
             pending_max=self.pending_max,
             cache_max=self.cache_max,

@@ -271,8 +271,8 @@ class DeadlineSimulation:
         now, round = self.kernel.now, process.engine.round
         match effect:
             case Send(to, frame) if to == EVERYBODY:
-                for other in self._reached(who, frame):
-                    self._carry_out(who, process, Send(other, frame))
+                for name in self._reached(who, frame):
+                    self._carry_out(who, process, Send(name, frame))
             case Send(to, frame):
                 other = self.processes.get(to)
                 is_far = other is not None and process.zone and other.zone and other.zone != process.zone

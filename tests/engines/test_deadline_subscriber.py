@@ -6,11 +6,11 @@ import msgspec
 from deadline_kit import SETTINGS, Room, brokers
 
 from unisono.engines.deadline_causal.broker import Broker
-from unisono.engines.deadline_causal.effects import NO_ANSWER, Accept, Heard, Move, Refuse
+from unisono.engines.deadline_causal.effects import NO_ANSWER, NO_ROOM, Accept, Heard, Move, Refuse
 from unisono.engines.deadline_causal.events import Event
 from unisono.engines.deadline_causal.frames import Coloured, Have, Multicast, News, Submit, Submitted
 from unisono.engines.deadline_causal.stamps import stamp_of
-from unisono.engines.deadline_causal.subscriber import Subscriber
+from unisono.engines.deadline_causal.subscriber import BUNDLE_MAX, Subscriber
 from unisono.engines.deadline_causal.wire import order_bytes, read_news, write_news
 from unisono.engines.inputs import TICK, Change
 from unisono.model.frames import Publication
@@ -93,6 +93,23 @@ def test_bundles_are_published_one_after_the_other():
     room.wait(2)
     assert room.told["b"] == room.told["s"] == ["one", "two", "three"]
     assert sum(isinstance(effect, Accept) and effect.id.publisher == "s" for effect in room.other) == 6
+
+
+def test_much_that_waits_goes_in_several_bundles_and_too_much_is_refused():
+    room = seated(("s", "a", "T"))
+    room.engines["s"].settings = msgspec.structs.replace(SETTINGS, pending_max=2 * BUNDLE_MAX)
+    room.loses = lambda source, to, frame: isinstance(frame, Submit)
+    texts = [str(i) for i in range(2 * BUNDLE_MAX + 5)]
+    for text in texts:
+        room.say("s", "T", text)
+    refused = [effect for effect in room.other if isinstance(effect, Refuse)]
+    assert [(r.id.n, r.reason) for r in refused] == [
+        (n, NO_ROOM) for n in range(len(texts) - 3, len(texts) + 1)
+    ]
+    room.loses = lambda source, to, frame: False
+    room.wait(4)
+    assert room.told["b"] == texts[:-4]
+    assert max(len(frame.bundle) for *_, frame in room.frames(Submit)) == BUNDLE_MAX
 
 
 def test_who_has_moved_publishes_after_what_it_published_before():

@@ -230,7 +230,10 @@ class Broker:
                 effects += self._publish(publication, last, context)
                 stamps.append(0 if last < self.round else self.past[self.name, publication.topic])
             answer = Submitted(submit.number, tuple(stamps))
-            self.answered[source] = (answer, max([until, *(submission.last for submission in submit.bundle)]))
+            # As long as the question can come again, and no longer, whatever deadlines are named.
+            asked = max([0, *(submission.last for submission in submit.bundle)])
+            longest = newest + self.settings.lifetime
+            self.answered[source] = (answer, max(until, min(asked, longest) + self.settings.skew))
         return [*effects, Send(source, answer)] if answer.number == submit.number else effects
 
     # What was decided, and rounds.

@@ -59,6 +59,7 @@ class Refuse(NamedTuple):
 
 
 NO_TIME = "the deadline is too near"
+NO_ROOM = "too many events wait to be sent"
 NO_ANSWER = "no broker answered before the deadline"
 
 Effect: TypeAlias = Send | Deliver | Discard | Accept | Refuse

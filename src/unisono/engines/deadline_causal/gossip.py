@@ -10,6 +10,7 @@ from unisono.engines.deadline_causal.events import Key
 from unisono.engines.deadline_causal.frames import Digest
 from unisono.engines.deadline_causal.settings import CausalSettings
 
+NEIGHBOURS_MAX = 4096  # with more of them, who is only heard of is not taken in
 REST_EVERY = 4  # in every so many rounds somebody else is told, too
 
 
@@ -51,7 +52,7 @@ class Neighbours:
         """Somebody says who it is, and whom it knows."""
         self.known[source] = Neighbour(digest.zone, frozenset(digest.topics), round)
         for who in digest.brokers:
-            if who != self.name and who not in self.known:
+            if who != self.name and who not in self.known and len(self.known) < NEIGHBOURS_MAX:
                 self.known[who] = Neighbour(digest.zone, frozenset(), round)
 
     def notice(self, source: str, round: int) -> None:

@@ -216,4 +216,5 @@ class HoldBack:
             floors,
             tuple(sorted(self.pending)),
             tuple(sorted(self.seen)),
+            tuple(sorted(self.patience.items())),
         )

@@ -12,6 +12,7 @@ from unisono.engines.deadline_causal.settings import CausalSettings
 from unisono.engines.deadline_causal.wire import write_news
 
 NEWS_MAX = 64  # events in one frame
+SEATS_MAX = 65536  # of a broker; who comes later finds none, and tries again
 
 
 class Seat(NamedTuple):
@@ -32,7 +33,8 @@ class Seats:
 
     def attach(self, name: str, topics: Iterable[str], round: int) -> None:
         """A subscriber is here and wants these topics."""
-        self.seats[name] = Seat(frozenset(topics), round)
+        if name in self.seats or len(self.seats) < SEATS_MAX:
+            self.seats[name] = Seat(frozenset(topics), round)
 
     def hear(self, name: str, round: int) -> None:
         """A subscriber is still here."""

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable
 from unisono.engines.deadline_causal.choosing import choose
 from unisono.engines.deadline_causal.effects import (
     NO_ANSWER,
+    NO_ROOM,
     NO_TIME,
     Accept,
     Effect,
@@ -42,6 +43,7 @@ from unisono.engines.deadline_causal.wire import read_news, write_news
 from unisono.engines.inputs import Change
 from unisono.model.frames import Publication
 
+BUNDLE_MAX = 64  # events submitted in one frame
 ASK_BROKER_ROUNDS = 4  # in every so many rounds the broker is asked and nobody else
 
 
@@ -122,6 +124,8 @@ class Subscriber:
     def _publish(self, publication: Publication, last: int) -> list[Effect]:
         if last < self.round:
             return [Refuse(publication.id, NO_TIME)]
+        if len(self.queue) >= self.settings.pending_max:
+            return [Refuse(publication.id, NO_ROOM)]
         last = min(last, self.round + self.settings.lifetime)
         self.queue.append((publication, last, dict(self.hold.known)))
         return self._submit()
@@ -132,7 +136,7 @@ class Subscriber:
         self.number += 1
         told: Past = {}
         bundle: list[Submission] = []
-        for publication, last, known in self.queue:
+        for publication, last, known in self.queue[:BUNDLE_MAX]:
             merge(known, self.own)
             new = {stream: stamp for stream, stamp in known.items() if stamp > told.get(stream, 0)}
             told |= new
@@ -140,7 +144,7 @@ class Subscriber:
                 Submission(publication, last, tuple((*s, stamp) for s, stamp in sorted(new.items())))
             )
         submit = Submit(self.number, tuple(bundle))
-        self.queue = []
+        self.queue = self.queue[BUNDLE_MAX:]
         self.under_way = (self.broker, submit)
         return [Send(self.broker, submit)]
 

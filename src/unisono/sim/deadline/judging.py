@@ -26,8 +26,12 @@ def judge_story(story: Story) -> Iterator[tuple[str, str]]:
 
 def _judge_deadlines(story: Story, diary: Diary) -> Iterator[tuple[str, str]]:
     for line in diary.lines:
-        if line.kind == "delivered" and line.at > story.events[line.id].deadline_at:
-            late = line.at - story.events[line.id].deadline_at
+        event = story.events[line.id]
+        until = event.deadline_at
+        if diary.patience_s is not None:
+            until = min(until, event.published_at + diary.patience_s)
+        if line.kind == "delivered" and line.at > until:
+            late = line.at - until
             yield DEADLINE, f"{diary.name} was handed {line.id} {late:.4f} s after its deadline"
 
 
@@ -58,7 +62,8 @@ def _wrong_with(story: Story, diary: Diary, place: int, line: Line) -> str:
     """Why a reason that was given is none, if so."""
     event = story.events[line.id]
     if line.reason == TOO_LATE:
-        return "" if event.last is not None and line.round > event.last else "it was in time"
+        last = story.last_at(diary, line.id)
+        return "" if last is not None and line.round > last else "it was in time"
     if line.reason == OVERTAKEN:
         return "" if _is_forced(story, diary, place, line.id) else "no effect of it had to go"
     if line.reason == BEFORE:
@@ -86,7 +91,7 @@ def _is_forced(story: Story, diary: Diary, place: int, id: str) -> bool:
             here.append(line.id)
         elif line.kind == "delivered" and story.precedes(id, line.id):
             urgent = [line.id, *(y for y in here if story.precedes(line.id, y))]
-            lasts = [story.events[y].last for y in urgent]
+            lasts = [story.last_at(diary, y) for y in urgent]
             if any(last is not None and last - diary.reserve <= line.round for last in lasts):
                 return True
     return False
@@ -96,7 +101,7 @@ def _judge_account(story: Story, diary: Diary) -> Iterator[tuple[str, str]]:
     """What arrived in time is delivered, or dropped for a reason; twice is as good as once."""
     done = {line.id for line in diary.lines if line.kind != "arrived"}
     for line in diary.lines:
-        last = story.events[line.id].last
+        last = story.last_at(diary, line.id)
         is_in_time = last is None or line.round <= last
         if line.kind == "arrived" and is_in_time and line.id not in done and diary.died_at is None:
             yield ACCOUNT, f"{line.id} arrived at {diary.name} in time and was neither delivered nor dropped"

@@ -11,7 +11,7 @@ from unisono.history.record import Kind, Record
 from unisono.sim.deadline.simulation import AS_THEY_ARE, DeadlineSimulation, Makers, Process
 from unisono.sim.deadline.world import DeadlineWorld
 
-PATIENCE_S = 3600.0  # subscribers of these worlds have no deadlines of their own
+PATIENCE_S = 3600.0  # of who has no deadline of its own
 
 
 class Recorded(DeadlineSimulation):
@@ -21,6 +21,7 @@ class Recorded(DeadlineSimulation):
         super().__init__(world, makers, checks=False)
         self.records: list[Record] = []
         self._seqs: Counter[str] = Counter()
+        self._patience = {s.name: s.patience_s for s in world.subscribers if s.patience_s is not None}
 
     def _record(self, kind: Kind, who: str, event: str = "", topic: str = "", **more: object) -> None:
         self._seqs[who] += 1
@@ -34,10 +35,9 @@ class Recorded(DeadlineSimulation):
         super()._add(name, process, reserve)
 
     def _topics_joined(self, who: str, topics: list[str]) -> None:
+        patience = self._patience.get(who, PATIENCE_S)
         for topic in topics:
-            self._record(
-                Kind.SUBSCRIBED, who, topic=topic, order="causal", on_gap="skip", deadline=PATIENCE_S
-            )
+            self._record(Kind.SUBSCRIBED, who, topic=topic, order="causal", on_gap="skip", deadline=patience)
 
     def _topics_changed(self, who: str, joined: list[str], left: list[str]) -> None:
         super()._topics_changed(who, joined, left)

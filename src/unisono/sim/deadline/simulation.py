@@ -124,7 +124,7 @@ class DeadlineSimulation:
         self.answers = Random(f"{world.seed} replies")
         self.replies_left = world.replies_max
         self.processes: dict[str, Process] = {}
-        self.story = Story()
+        self.story = Story(world.settings)
         self.lines: list[str] = []
         self.faults: list[str] = []
         self.steps = 0
@@ -160,6 +160,10 @@ class DeadlineSimulation:
     def _seat(self, spec: SubscriberSpec) -> None:
         engine = self.makers.subscriber(spec.name, spec.broker, self.world.settings, spec.topics)
         self._add(spec.name, Process(engine, spec.ahead_s, "", spec.replies), 0)
+        if spec.patience_s is not None:
+            topics = {topic for broker in self.world.brokers for topic in broker.topics} | {*spec.topics}
+            engine.hold.patience = dict.fromkeys(topics, spec.patience_s)
+            self.story.diaries[spec.name].patience_s = spec.patience_s
 
     def _add(self, name: str, process: Process, reserve: int) -> None:
         self.processes[name] = process
@@ -206,8 +210,8 @@ class DeadlineSimulation:
 
     def _say(self, who: str, process: Process, topic: str, lives_s: float) -> None:
         n = self.said[who] = self.said.get(who, 0) + 1
-        publication = Publication(who, 0, n, topic)
         now = self.kernel.now
+        publication = Publication(who, 0, n, topic, published_at=now + process.ahead_s)
         self.story.published(who, str(publication.id), topic, now, now + lives_s)
         self._step(who, Publish(publication, now + process.ahead_s + lives_s))
 
@@ -280,7 +284,7 @@ class DeadlineSimulation:
                     self.kernel.schedule(time, Arrival(who, to, frame))
             case Accept(id) if isinstance(process.engine, Broker):
                 event = next(e for e in process.engine.cache.values() if e.publication.id == id)
-                self.story.stamped(who, str(id), event.last)
+                self.story.stamped(who, str(id), event.last, event.publication.published_at)
                 if event.topic in process.engine.topics:
                     self.story.diaries[who].lines.append(Line("arrived", str(id), now, round))
             case Refuse():

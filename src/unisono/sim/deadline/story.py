@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from unisono.engines.deadline_causal.settings import CausalSettings
+
 
 class Told(msgspec.Struct):
     """One event."""
@@ -21,6 +23,7 @@ class Told(msgspec.Struct):
     deadline_at: float  # by the publisher's clock, as a true time
     causes: set[str]
     last: int | None = None  # known once it has its stamp
+    said_at: float = 0.0  # when it was published, by the publisher's clock
 
 
 class Line(NamedTuple):
@@ -44,12 +47,14 @@ class Diary(msgspec.Struct):
     slept: list[tuple[float, float]] = []
     causes: set[str] = set()  # of what it publishes next
     died_at: float | None = None
+    patience_s: float | None = None  # for how long events are of use here
 
 
 class Story:
     """All events and diaries of a world."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: CausalSettings | None = None) -> None:
+        self.settings = settings or CausalSettings()
         self.events: dict[str, Told] = {}
         self.diaries: dict[str, Diary] = {}
 
@@ -59,10 +64,10 @@ class Story:
         self.events[id] = Told(id, topic, who, at, deadline_at, set(diary.causes))
         diary.causes.add(id)
 
-    def stamped(self, broker: str, id: str, last: int) -> None:
+    def stamped(self, broker: str, id: str, last: int, said_at: float = 0.0) -> None:
         """A broker gave it its stamp."""
         event, diary = self.events[id], self.diaries[broker]
-        event.last = last
+        event.last, event.said_at = last, said_at
         event.causes |= diary.causes - {id}
         diary.causes |= event.causes | {id}
 
@@ -71,6 +76,13 @@ class Story:
         event, diary = self.events[id], self.diaries[who]
         diary.causes |= event.causes | {id}
         diary.lines.append(Line("delivered", id, at, round))
+
+    def last_at(self, diary: Diary, id: str) -> int | None:
+        """The last round in which an event is of use to a process."""
+        event = self.events[id]
+        if event.last is None or diary.patience_s is None:
+            return event.last
+        return min(event.last, self.settings.last_round(event.said_at + diary.patience_s))
 
     def precedes(self, cause: str, effect: str) -> bool:
         """Whether one may have to wait for the other: also where brokers alone have seen both.

@@ -27,6 +27,9 @@ class SubscriberSpec(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
     ahead_s: float = 0.0
     replies: float = 0.0
+    patience_s: float | None = (
+        None  # for how long events are of use to it, where that is less than their deadlines
+    )
 
 
 class Say(msgspec.Struct, frozen=True):
@@ -119,6 +122,7 @@ class DeadlineWorld(msgspec.Struct, frozen=True):
             "clock skew": any(b.ahead_s for b in self.brokers) or any(s.ahead_s for s in self.subscribers),
             "zones": len({broker.zone for broker in self.brokers}) > 1,
             "replies": any(s.replies for s in self.subscribers),
+            "less patient subscribers": any(s.patience_s is not None for s in self.subscribers),
             "calm": self.is_calm,
         }
         return [name for name, is_so in facts.items() if is_so]

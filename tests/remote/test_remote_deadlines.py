@@ -1,6 +1,7 @@
 """Deadlines between processes, on every broker: from bus to bus, with nodes and without."""
 
 import asyncio
+import time
 
 import pytest
 from remote_kit import connect, nodes, run, take
@@ -76,3 +77,28 @@ def test_from_the_shell_without_nodes(shell):
     refused = shell("sub", "a", "--deadline", "1", "--no-nodes")
     assert refused.end() == 2
     assert "on_gap='wait' waits for what may never come" in "".join(refused.errors)
+
+
+def test_who_is_left_goes_on_in_time_when_a_publisher_is_killed(shell, nats_url):
+    lines = "".join(f'{{"topic": "a", "data": {n}}}\n' for n in range(20_000))
+    options = {"nodes": False}
+
+    async def main():
+        async with (
+            connect(nats_url, "p", **options) as p,
+            connect(nats_url, "q", **options) as q,
+            p.subscribe("a", "b", order="causal", deadline=3.0) as mine,
+            q.subscribe("a", "b", order="causal", deadline=3.0) as theirs,
+        ):
+            publisher = shell("pub", "--stdin", "--no-nodes", "--deadline", "3", stdin=lines)
+            for _ in range(50):  # it is at it
+                await mine.get_one(timeout=30)
+            publisher.process.kill()
+            for n in range(10):  # each follows whatever has come of the dead
+                await p.publish("b", n, deadline=2.5)
+                while (event := await theirs.get_one(timeout=5)).topic == "a":
+                    pass
+                assert event.data == n
+                assert time.time() <= event.deadline
+
+    run(main())

@@ -189,6 +189,24 @@ def test_topics_come_and_go_and_patterns_match():
     run(main)
 
 
+def test_an_event_that_is_published_again_under_its_id_comes_once():
+    async def main():
+        async with (
+            connect("memory://twice", "p") as p,
+            connect("memory://twice", "q") as q,
+            connect("memory://twice", "s") as s,
+            s.subscribe("a", "b", order="causal", deadline=2.0) as events,
+        ):
+            await p.publish("a", 1, id="one", deadline=2.0)
+            await q.publish("a", 1, id="one", deadline=2.0)  # somebody else, after a crash
+            await q.publish("b", 1, id="one", deadline=2.0)  # another topic: another event
+            await q.publish("a", 2, deadline=2.0)
+            got = [(e.topic, e.data) for e in [await events.get_one(timeout=2) for _ in range(3)]]
+            assert got == [("a", 1), ("b", 1), ("a", 2)]
+
+    run(main)
+
+
 def test_a_handler_is_called_in_time():
     async def main():
         bus, got = connect("memory://handled", "p"), []

@@ -33,6 +33,9 @@ from unisono.runtime.receipts import Flight
 if TYPE_CHECKING:
     from unisono.runtime.recorder import Recorder
 
+IDS_MAX = 65536
+NAMED_MAX = 1024  # brokers of which it is remembered that they were complained about
+
 log = logging.getLogger("unisono")
 
 
@@ -60,6 +63,7 @@ class DeadlineBroker:
         self._wanted: frozenset[str] = frozenset()  # topics and patterns, by whomever
         self._patterns: tuple[str, ...] = ()  # those of them that are patterns
         self._out: dict[DeadlineSubscription, list[Event[Any]]] = {}
+        self._ids: dict[tuple[str, str], None] = {}  # topics and ids that users gave to what was delivered
         self._timer: asyncio.TimerHandle | None = None
         self._turned = asyncio.Event()  # set when a round is over
 
@@ -272,6 +276,8 @@ class DeadlineBroker:
             match effect:
                 case Send():
                     self._post.send(effect)
+                case Deliver(event) if self._is_known(event.publication):
+                    self._since.pop(event.key, None)
                 case Deliver(event):
                     since = self._since.pop(event.key, None)
                     waited = 0.0 if since is None else max(0.0, time.time() - since)
@@ -287,6 +293,18 @@ class DeadlineBroker:
                 case Accept() | Refuse():
                     pass
         return effects
+
+    def _is_known(self, publication: Publication) -> bool:
+        """Whether it was delivered before, published by somebody who was not sure: on a topic an id is one event."""
+        if publication.key is None:
+            return False
+        key = (publication.topic, publication.key)
+        if key in self._ids:
+            return True
+        self._ids[key] = None
+        if len(self._ids) > IDS_MAX:
+            del self._ids[next(iter(self._ids))]
+        return False
 
     def _deliver(self) -> None:
         """Queue what was delivered for the applications."""
@@ -305,7 +323,7 @@ class DeadlineBroker:
 
     def _complain(self, broker: str) -> None:
         self.rejected += 1
-        if broker not in self._heard_from and len(self._heard_from) < 1024:
+        if broker not in self._heard_from and len(self._heard_from) < NAMED_MAX:
             self._heard_from.add(broker)
             log.warning(
                 "bus '%s' does not hear '%s': it was connected with other deadlines=; they must be the same in all "

@@ -119,3 +119,9 @@ def test_commands_in_the_documents_can_be_typed(page):
         known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
         for option in re.findall(r"(?<!\S)--[a-z][\w-]*", " ".join(rest)):
             assert option in known, f"{page}: '{line}' has {option}, which {best} does not know"
+
+
+def test_every_example_is_listed():
+    listed = (ROOT / "examples" / "README.md").read_text()
+    for example in [*(ROOT / "examples").rglob("*.py"), *(ROOT / "examples").rglob("*.toml")]:
+        assert f"examples/{example.relative_to(ROOT / 'examples')}" in listed

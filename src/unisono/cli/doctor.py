@@ -76,6 +76,7 @@ def checks(settings: Settings, *, reach: bool) -> dict[str, Check]:
         "up --port": up.port,
         "up --monitor-port": up.monitor_port,
         "--metrics-port": settings.metrics_port,
+        "--dashboard-port": settings.dashboard_port,
     }
     for option, port in ports.items():
         if port:

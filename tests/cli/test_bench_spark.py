@@ -1,6 +1,7 @@
 """What `unisono bench spark` counts as missed, and how it sees memory."""
 
-from unisono.cli.bench_spark import _memory_mib, _spent, missed
+from unisono.cli.bench_spark import _spent, missed
+from unisono.cli.bench_spark_costs import cpu_s, memory_mib
 
 GOOD = {
     "live": {"read_s": 60_000},
@@ -26,4 +27,5 @@ def test_targets():
 
 def test_time_and_memory():
     assert _spent([{"durationMs": {"a": 1500}}, {"durationMs": {"a": 500, "b": 1}}]) == {"a": 2.0, "b": 0.001}
-    assert set(_memory_mib()) == {"python", "java"}
+    assert set(memory_mib()) == {"python", "java"}
+    assert set(cpu_s()) == {"server", "node", "java", "python"}

@@ -6,16 +6,15 @@ import json as jsons
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from unisono.cli.bench_spark_costs import Memory, cpu_s
 from unisono.cli.bench_spark_load import TOPICS
 from unisono.cli.output import Json, finish, people, print_json
 from unisono.cli.pipeline import needs_spark
@@ -123,10 +122,16 @@ def _spent(progress: list[Any]) -> dict[str, float]:
     return spent
 
 
+def _cost(before: dict[str, float], events: int) -> dict[str, float]:
+    """Processor time for each event, in microseconds, by who took it."""
+    return {who: round((s - before[who]) / events * 1e6, 1) for who, s in cpu_s().items()}
+
+
 def _live(session: Any, url: str, count: int, rate: float) -> Figures:
     query = _reader(session, url, "latest").writeStream.format("noop").start()
     while not query.recentProgress:  # it has looked where to begin
         time.sleep(0.1)
+    before = cpu_s()
     publisher = _publish(url, count, rate)
     began, read, batches, seen = time.monotonic(), 0, list[Any](), set[int]()
     first_at = last_at = began
@@ -142,7 +147,8 @@ def _live(session: Any, url: str, count: int, rate: float) -> Figures:
                 read += batch["numInputRows"]
                 last_at = time.monotonic()
                 first_at = last_at if len(batches) == 1 else first_at
-    published = publisher.communicate(timeout=WAIT_S)[0]
+    published, publisher_s = publisher.communicate(timeout=WAIT_S)[0].split()
+    cost = _cost(before, count) | {"publisher": round(float(publisher_s) / count * 1e6, 1)}
     query.stop()
     steady = sum(batch["numInputRows"] for batch in batches[1:])
     return {
@@ -152,6 +158,7 @@ def _live(session: Any, url: str, count: int, rate: float) -> Figures:
         "behind_s": round(max(0.0, last_at + behind_s), 2) if behind_s else 0.0,
         "batches": len(batches),
         "spent_s": _spent(batches),
+        "cpu_us": cost,
     }
 
 
@@ -159,19 +166,19 @@ def _out(session: Any, url: str, count: int) -> Figures:
     rows = session.range(count).selectExpr(
         "concat('out.', id % 3) AS topic", "lpad(string(id), 64, '0') AS value"
     )
-    began = time.monotonic()
+    before, began = cpu_s(), time.monotonic()
     rows.write.format("unisono").mode("append").option("url", url).save()
-    took_s = time.monotonic() - began
+    took_s, cost = time.monotonic() - began, _cost(before, count)
     stored = session.read.format("unisono").options(url=url, subscribePattern="out.*").load().count()
-    return {"rows": count, "stored": stored, "rows_s": round(count / took_s)}
+    return {"rows": count, "stored": stored, "rows_s": round(count / took_s), "cpu_us": cost}
 
 
 def _backlog(session: Any, url: str, count: int, before: int) -> Figures:
     publisher = _publish(url, count, 0)
-    published = publisher.communicate(timeout=WAIT_S)[0]
-    watch = _Memory()
+    published = publisher.communicate(timeout=WAIT_S)[0].split()[0]
+    watch = Memory()
     watch.start()
-    began = time.monotonic()
+    cpu, began = cpu_s(), time.monotonic()
     progress = _drain(session, url, "earliest")
     took_s = time.monotonic() - began
     peak = watch.stop()
@@ -183,61 +190,11 @@ def _backlog(session: Any, url: str, count: int, before: int) -> Figures:
         "read_s": round(read / took_s),
         "batches": len(progress),
         "spent_s": _spent(progress),
+        "cpu_us": _cost(cpu, read),
         "python_mib": peak["python"],
         "java_mib": peak["java"],
         "python_mib_first_fifth": watch.first_fifth,
     }
-
-
-class _Memory(threading.Thread):
-    """What the processes under us take, again and again, until it is stopped."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self._over = threading.Event()
-        self._seen: list[dict[str, int]] = []
-
-    def run(self) -> None:
-        while not self._over.wait(0.5):
-            self._seen.append(_memory_mib())
-
-    def stop(self) -> dict[str, int]:
-        """The most that it was."""
-        self._over.set()
-        self.join()
-        return {who: max([seen[who] for seen in self._seen], default=0) for who in ("python", "java")}
-
-    @property
-    def first_fifth(self) -> int:
-        """The same of Python, in the first fifth of the time."""
-        return max([seen["python"] for seen in self._seen[: max(1, len(self._seen) // 5)]], default=0)
-
-
-def _memory_mib() -> dict[str, int]:
-    """Memory of Spark's Java and Python processes below this one; pages that they share count for each a part."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, IndexError, ValueError):
-                continue
-    found = {"python": 0, "java": 0}
-    for pid in parents:
-        line, at = [pid], pid
-        while (at := parents.get(at, 0)) and at != os.getpid():
-            line.append(at)
-        if at != os.getpid():
-            continue
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            who = "java" if b"java" in words.partition(b"\0")[0] else "python" if b"pyspark" in words else ""
-            if who:
-                rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                found[who] += int(rollup.partition("Pss:")[2].split()[0]) >> 10
-        except (OSError, IndexError, ValueError):
-            continue
-    return found
 
 
 def missed(result: Figures) -> list[str]:
@@ -273,5 +230,8 @@ def _show(result: Figures) -> None:
         people.print(
             f"{name}: " + ", ".join(f"{step} {s:.1f} s" for step, s in result[name]["spent_s"].items())
         )
+    for name in ("live", "out", "backlog"):
+        cost = result[name]["cpu_us"]
+        people.print(f"{name}: {sum(cost.values()):.1f} µs of processor time an event: {cost}")
     for words in result["missed"]:
         people.print(f"[bold red]missed[/]: {words}")

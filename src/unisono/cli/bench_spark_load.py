@@ -27,6 +27,5 @@ async def publish(url: str, count: int, rate: float) -> float:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(
-        f"{asyncio.run(publish(os.environ['UNISONO_URL'], int(sys.argv[1]), float(sys.argv[2]))):.0f}\n"
-    )
+    speed = asyncio.run(publish(os.environ["UNISONO_URL"], int(sys.argv[1]), float(sys.argv[2])))
+    sys.stdout.write(f"{speed:.0f} {time.process_time():.2f}\n")

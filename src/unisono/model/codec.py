@@ -13,14 +13,14 @@ import msgspec
 
 from unisono.model.bundles import StampedBundle
 from unisono.model.errors import FrameError, VersionError
-from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, PeerAsk, PeerTell, Stamped
 from unisono.model.lanes import LaneRecord
 
 VERSION = 1
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 RECORD_BYTES_MAX = 64 * 1024 * 1024  # the beginning of an epoch names every topic and every subscriber
 
-Frame: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice | Message
+Frame: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice | PeerAsk | PeerTell | Message
 
 _T = TypeVar("_T")
 _encoder = msgspec.msgpack.Encoder()

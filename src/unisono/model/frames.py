@@ -260,6 +260,21 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="heartbeat"):
     newest: int
 
 
+class PeerAsk(msgspec.Struct, frozen=True, array_like=True, tag="peer-ask"):
+    """Subscriber to the other subscribers of a topic: no node has these numbers any more; have you?"""
+
+    topic: str
+    subscriber: str
+    numbers: tuple[int, ...]
+
+
+class PeerTell(msgspec.Struct, frozen=True, array_like=True, tag="peer-tell"):
+    """The answer, to all of them: I have these."""
+
+    topic: str
+    events: tuple[Stamped, ...]
+
+
 class Prepare(msgspec.Struct, frozen=True, array_like=True, tag="prepare"):
     """Whoever plans an epoch to every node: take no new events, let those under way finish, tell me."""
 
@@ -384,4 +399,6 @@ class Packet(msgspec.Struct, frozen=True, array_like=True):
     to: int = 0  # the life it is meant for; 0 where that is not known yet
 
 
-Notification: TypeAlias = Stamped | StampedBundle | Run | Heartbeat | Publication | Batch | EpochNotice
+Notification: TypeAlias = (
+    Stamped | StampedBundle | Run | Heartbeat | Publication | Batch | EpochNotice | PeerAsk | PeerTell
+)

@@ -14,6 +14,7 @@ from unisono.engines.plan import Plan, Registration, conflict_graph, elimination
 from unisono.engines.topic_managers.addresses import manager_address
 from unisono.engines.topic_managers.colocated import ColocatedManagers
 from unisono.engines.topic_managers.manager import TopicManager
+from unisono.engines.topic_managers.peers import Peers
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.model.frames import Publication
@@ -64,7 +65,8 @@ class Cluster:
             floors = dict.fromkeys(spec.topics, 0)
             engine = Subscriber(spec.name, floors, spec.settings, emitter=self._emitter, group=self._group)
         self.subscribers[spec.name] = engine
-        self._host(spec.name, spec.name, Links(engine, self.world.links))
+        outer = Peers(spec.name, engine) if self.world.peers else engine
+        self._host(spec.name, spec.name, Links(outer, self.world.links))
         for topic in spec.topics:
             self.listeners[topic].append(spec.name)
         return {topic: floors[topic] for topic in spec.topics}

@@ -63,6 +63,10 @@ def show_notification(notification: Notification) -> str:
             return "run of " + "; ".join(show_event(notification.stamped(place)) for place in places)
         case frames.Heartbeat(topic, _, newest):
             return f"heartbeat {topic} newest #{newest}"
+        case frames.PeerAsk(topic, subscriber, numbers):
+            return f"{subscriber} asks for {topic} {list(numbers)}"
+        case frames.PeerTell(topic, events):
+            return f"a peer tells {topic}: " + "; ".join(map(show_event, events))
         case Publication():
             return show_publication(notification)
         case frames.EpochNotice(epoch, numbers, voids):

@@ -62,6 +62,7 @@ class World(msgspec.Struct, frozen=True):
     heals_at: float = WORKLOAD_S
     replies_max: int = 6
     weather: tuple[Weather, ...] = ()  # how networks change before the world heals
+    peers: bool = False  # whether subscribers ask each other before something is declared lost
     ground: Ground | None = None  # what networks are laid on; None: everybody is as far from everybody
 
     @property
@@ -98,6 +99,7 @@ class World(msgspec.Struct, frozen=True):
             "threshold 1": self.threshold == 1,
             "causal publishers": self.causal,
             "repair": any(s.repair for s in settings),
+            "peers": self.peers,
             "small rings": 0 < self.managers.ring_events < 8,
             "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),
             "small hold-back": any(s.hold_max < 100 for s in settings),

@@ -57,6 +57,7 @@ def connect(
     trace: Tracing | float = 0.0,
     nodes: bool = True,
     deadlines: Deadlines | None = None,
+    peers: bool = False,
 ) -> Bus:
     """A bus on the service behind `url`. Lazy: nothing happens before `async with bus`.
 
@@ -74,6 +75,8 @@ def connect(
     `nodes=False` asks for no nodes: the bus has order="causal" with deadline=, which needs none, and no other.
     `deadlines` says how far clocks may differ and how long an event can be of use (`unisono.Deadlines`); it must be the
     same in all processes.
+    `peers` lets subscriptions ask those of other processes for what no node has any more, before it is declared lost,
+    and answer them (docs/guarantees.md).
     """
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name != name.strip()):
         raise ConfigError(f"name={name!r}; a bus has a name without slashes or spaces around it")
@@ -95,6 +98,10 @@ def connect(
     kind = TracedBus if observer is not None and observer.traces else Bus
     if not service.capabilities.sequenced:
         payload_max = min(payload_max, service.capabilities.frame_bytes_max)
+    if peers and (service.capabilities.carries_objects or not service.capabilities.sequenced or not nodes):
+        raise ConfigError(
+            f"peers=True is for subscriptions that nodes order; {url} has no nodes, leave it out"
+        )
     if service.capabilities.carries_objects:
         if not nodes:
             raise ConfigError(f"nodes=False: {url} has no nodes anyway; leave it out")
@@ -117,7 +124,14 @@ def connect(
     check_name(name)
     payload_max = min(payload_max, service.capabilities.frame_bytes_max - FRAME_ROOM)
     exchange: Callable[[], Exchange] = partial(
-        Client, service, name, node_timeout, causal=causal, durability=wanted, sequencer=sequencer
+        Client,
+        service,
+        name,
+        node_timeout,
+        causal=causal,
+        durability=wanted,
+        sequencer=sequencer,
+        peers=peers,
     )
     if not nodes:
         if durability is not None or sequencer is not None:

@@ -4,6 +4,7 @@ Subjects, each after the prefix (`u.`):
 
     e.<topic>                      stamped events              nodes publish, clients listen
     ctl                            each new control record     nodes publish, clients listen
+    p.<client>.<topic>             what nodes have no more     that client publishes, clients listen
     beat                           signs of life of nodes      nodes publish, clients listen
     in.<node>.<client>.<part>      what a client asks          that client publishes, nodes listen
     out.<client>.<part>.<node>     what a node answers         nodes publish, that client listens
@@ -64,10 +65,11 @@ def node_permissions(prefix: str) -> Permissions:
 def client_permissions(prefix: str, client: str) -> Permissions:
     """A client may ask nodes and tell others in its own name, hear events, and hear the answers meant for it."""
     return Permissions(
-        (f"{prefix}in.*.{client}.*", f"{prefix}d.{client}.>"),
+        (f"{prefix}in.*.{client}.*", f"{prefix}d.{client}.>", f"{prefix}p.{client}.>"),
         (
             f"{prefix}e.>",
             f"{prefix}d.>",
+            f"{prefix}p.>",
             f"{prefix}ctl",
             f"{prefix}beat",
             f"{prefix}out.{client}.>",

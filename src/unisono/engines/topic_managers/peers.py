@@ -14,7 +14,6 @@ Not promised: that a peer tells the truth. Whoever may publish where peers ask c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -80,21 +79,10 @@ class Asked(msgspec.Struct):
     ask_at: float
 
 
-class Subscribing(Engine, Protocol):
-    """An engine that repairs, with a short way for events that only have to be delivered."""
-
-    def hand_over(self, event: Stamped) -> bool:
-        """Take an event without effects; False, and nothing happens, if there is more to it."""
-        ...
-
-
-Inner = TypeVar("Inner", bound=Engine)
-
-
-class Peers(Generic[Inner]):
+class Peers:
     """A subscriber that asks its peers, and answers them."""
 
-    def __init__(self, name: str, inner: Inner, settings: PeerSettings = DEFAULT) -> None:
+    def __init__(self, name: str, inner: Engine, settings: PeerSettings = DEFAULT) -> None:
         self.name = name
         self.inner = inner
         self.settings = settings
@@ -123,12 +111,9 @@ class Peers(Generic[Inner]):
             case _:
                 return self._inner(input, now)
 
-    def hand_over(self: Peers[Subscribing], event: Stamped) -> bool:
-        """Take an event that only has to be delivered, without effects; False, and nothing happens, if there is more."""
-        if not self.inner.hand_over(event):
-            return False
+    def keep(self, event: Stamped) -> None:
+        """An event that the subscriber took without us."""
         self.cache.keep((event,))
-        return True
 
     def next_timer(self) -> float | None:
         """When something is to be asked, told or given up, or the subscriber wants to be called."""
@@ -252,7 +237,7 @@ class Peers(Generic[Inner]):
         assert len(self.to_tell) <= s.answers_max
         self.inner.check()
 
-    def copy(self) -> Peers[Inner]:
+    def copy(self) -> Peers:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)

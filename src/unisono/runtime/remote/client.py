@@ -80,6 +80,7 @@ class Client:
         causal: bool = False,
         durability: Durability = "none",
         sequencer: Sequencer | None = None,
+        peers: bool = False,
     ) -> None:
         self.name = check_name(name)
         self.client = name.partition(".")[0]  # whom a server's permissions know
@@ -98,6 +99,7 @@ class Client:
         self._causal = causal
         self._wanted = durability
         self._sequencer = sequencer
+        self.peers = peers  # whether subscriptions ask those of other processes, and answer them
         self.durability: Durability = "none"  # what stored means to the nodes
         self.speaks = SPEAKS  # the oldest release that a node speaks
         self._troubles: dict[str, str] = {}  # node -> why it cannot store anything

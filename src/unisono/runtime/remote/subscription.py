@@ -10,21 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unisono.engines.effects import Admit, Deliver, DeliverRun, Drop, Effect, Ignore, Listen
+from unisono.engines.contract import Engine
+from unisono.engines.effects import Admit, Announce, Deliver, DeliverRun, Drop, Effect, Ignore, Listen
 from unisono.engines.inputs import Change, Input, Notified, Received
 from unisono.engines.topic_managers.member import Member
+from unisono.engines.topic_managers.peers import Peers
 from unisono.engines.topic_managers.recalling import Start
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
 from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
-from unisono.model.frames import EpochNotice, Heartbeat, Repair, Run, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, PeerAsk, PeerTell, Repair, Run, Stamped
 from unisono.model.runs import publications_of, run_of
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.deltas import Lengthener
 from unisono.runtime.remote.host import Host
-from unisono.runtime.remote.wire import Note, Whole, decode_notes, events_on
+from unisono.runtime.remote.wire import (
+    Note,
+    Whole,
+    decode_notes,
+    decode_peer,
+    encode,
+    events_on,
+    peers_on,
+    told_by,
+)
 from unisono.runtime.starts import NEW
 from unisono.runtime.subscription import Subscription
 from unisono.runtime.views import shared_views, views
@@ -107,6 +118,8 @@ class RemoteSubscription(Subscription):
         self._interest: Interest | None = None
         self._wanted: frozenset[str] = frozenset()  # at the service
         self._member: Member | None = None
+        self._peers: Peers | None = None  # around the member, where it asks other processes
+        self._peers_interest: Interest | None = None
         self._host: Host | None = None
         self._settled: asyncio.Future[None] | None = None
 
@@ -139,7 +152,10 @@ class RemoteSubscription(Subscription):
             join_s=JOIN_S,
             start=self._start(),
         )
-        self._host = self._client.host(self._member.name, self._member, self._carry_out)
+        engine: Engine = self._member
+        if self._client.peers:
+            engine = self._peers = Peers(self._member.name, self._member)
+        self._host = self._client.host(self._member.name, engine, self._carry_out)
         await self._change(Change(tuple(sorted(self.asked))))
 
     def _start(self) -> Start | None:
@@ -164,8 +180,9 @@ class RemoteSubscription(Subscription):
         self._empty()
         if self.on_close is not None:
             self.on_close(self)
-        interest, self._interest = self._interest, None
-        if interest is not None:
+        interests = self._interest, self._peers_interest
+        self._interest = self._peers_interest = None
+        for interest in filter(None, interests):
             await self._client.service.unsubscribe(interest)
 
     def _end(self) -> None:
@@ -272,6 +289,8 @@ class RemoteSubscription(Subscription):
                 return self._listen_at_last(self._wanted.union(topics))
             case Ignore(topics):
                 return self._listen_at_last(self._wanted.difference(topics))
+            case Announce((topic,), PeerAsk() | PeerTell() as word):
+                self._client.post.publish(told_by(self._client.client, topic), encode(word))
             case Admit(floors):
                 self.topics |= floors.keys()
                 self._record_joined(floors)
@@ -308,6 +327,26 @@ class RemoteSubscription(Subscription):
             self._interest = await self._client.service.subscribe(names, self._notify)
         else:
             await self._client.service.change(self._interest, names)
+        if self._peers is not None:
+            await self._listen_to_peers(frozenset(map(peers_on, topics)))
+
+    async def _listen_to_peers(self, names: frozenset[str]) -> None:
+        if self._peers_interest is None:
+            self._peers_interest = await self._client.service.subscribe(names, self._hear_peer)
+        else:
+            await self._client.service.change(self._peers_interest, names)
+
+    def _hear_peer(self, frame: object) -> None:
+        if self._host is None or self._error is not None or self._closed:
+            return
+        try:
+            assert isinstance(frame, bytes)
+            word = decode_peer(frame)
+        except (FrameError, AssertionError):
+            self.rejected += 1
+            return
+        self._host.handle(Notified(word))
+        self._look_settled()
 
     async def _listen_at_last(self, topics: frozenset[str]) -> None:
         """Listen, however often the broker goes away meanwhile: what follows counts on it."""
@@ -398,6 +437,8 @@ class RemoteSubscription(Subscription):
         assert self._member is not None
         if not self._host.is_idle or not self._member.hand_over(event):
             return False
+        if self._peers is not None:
+            self._peers.keep(event)
         self._put([self._event(event.publication, event.entries, True, event.epoch)])
         return True
 

@@ -8,6 +8,7 @@
     in.<node>.<client>._telling      a bus tells of itself, if somebody watches (telling.py)
     in.<node>.admin.rerank           an operator wants other ranks or owners
     out.<client>.<part>.<node>       packets for a part of a client
+    p.<client>.<topic>               subscribers that ask each other for what no node has any more, and answer
     ctl                              the control record, when it has changed
     beat                             a node is alive, and knows this version of the control record
 
@@ -28,7 +29,7 @@ from unisono.engines.topic_managers.describing import NodeDescription
 from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
 from unisono.model.errors import ConfigError, FrameError, TopicError
-from unisono.model.frames import EpochNotice, Heartbeat, Packet, Replan, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, Packet, PeerAsk, PeerTell, Replan, Stamped
 from unisono.model.ids import check_topic
 from unisono.model.memo import Memo
 
@@ -82,6 +83,7 @@ _heard: Memo[bytes, tuple[bytes, list[Note]]] = Memo(128, HEARD_BYTES_MAX)
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
 _notes: msgspec.msgpack.Decoder[list[Note]] = msgspec.msgpack.Decoder(list[Note])
+_peers: msgspec.msgpack.Decoder[PeerAsk | PeerTell] = msgspec.msgpack.Decoder(PeerAsk | PeerTell)
 _beats: msgspec.msgpack.Decoder[Beat] = msgspec.msgpack.Decoder(Beat)
 
 _nodes: msgspec.msgpack.Decoder[NodeDescription] = msgspec.msgpack.Decoder(NodeDescription)
@@ -117,6 +119,16 @@ def part_of(name: str) -> str:
 def events_on(topic: str) -> str:
     """Where the stamped events of a topic, or of a pattern, travel."""
     return f"e.{topic}"
+
+
+def told_by(client: str, topic: str) -> str:
+    """Where a client speaks to the other subscribers of a topic."""
+    return f"p.{client}.{topic}"
+
+
+def peers_on(topic: str) -> str:
+    """Where subscribers of a topic, or of a pattern, hear each other."""
+    return f"p.*.{topic}"
 
 
 def inbox_of(node: str) -> str:
@@ -190,6 +202,11 @@ def decode_notes(data: bytes) -> list[Note]:
             raise FrameError("notifications with a bundle that is none")
     _heard.put(key, (data, notes), len(data))
     return notes
+
+
+def decode_peer(data: bytes) -> PeerAsk | PeerTell:
+    """What another subscriber asks or tells."""
+    return decode_versioned(data, _peers, FRAME_BYTES_MAX, "a word of a peer")
 
 
 def decode_beat(data: bytes) -> Beat:

@@ -68,7 +68,7 @@ def test_connect():
         "node_timeout: 'float' = 5.0, causal: 'bool' = False, durability: 'Durability | None' = None, "
         "sequencer: 'Sequencer | None' = None, "
         "metrics: 'Registry | None' = None, trace: 'Tracing | float' = 0.0, nodes: 'bool' = True, "
-        "deadlines: 'Deadlines | None' = None) -> 'Bus'"
+        "deadlines: 'Deadlines | None' = None, peers: 'bool' = False) -> 'Bus'"
     )
 
 

@@ -380,8 +380,8 @@ async def test_a_node_keeps_records_and_lanes_and_a_client_does_not(tmp_path):
 
 def test_the_sets_as_they_are_documented():
     client = client_permissions("u.", "desk")
-    assert client.publish == ("u.in.*.desk.*", "u.d.desk.>")
-    assert client.subscribe == ("u.e.>", "u.d.>", "u.ctl", "u.beat", "u.out.desk.>", "_INBOX.desk.>")
+    assert client.publish == ("u.in.*.desk.*", "u.d.desk.>", "u.p.desk.>")
+    assert client.subscribe == ("u.e.>", "u.d.>", "u.p.>", "u.ctl", "u.beat", "u.out.desk.>", "_INBOX.desk.>")
     node = node_permissions("u.")
     assert node.publish == ("u.>", "u-lane.>", "$KV.>", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>")
     assert node.subscribe == ("u.>", "u-lane.>", "$KV.>", "_INBOX.node.>")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from unisono.engines.takeover.control import Control, Intent, first_control, next_plan
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.node import ManagerNode
+from unisono.engines.topic_managers.peers import Peers
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.recalling import Start
 from unisono.model.frames import Entries, Publication, Stamped
@@ -79,7 +80,7 @@ class Cluster:
                 report_s=world.report_s,
                 start=self._start(process),
             )
-            return self._host(process.label, process, member)
+            return self._host(process.label, process, Peers(process.label, member) if world.peers else member)
         return self._host(name, process, self._publisher())
 
     def _start(self, process: Process) -> Start | None:
@@ -137,11 +138,9 @@ class Cluster:
 
     def members(self) -> list[tuple[Process, Member]]:
         """The members that are up."""
-        return [
-            (host.process, host.links.engine)
-            for host in self.hosts.values()
-            if isinstance(host.links.engine, Member)
-        ]
+        engines = [(host.process, host.links.engine) for host in self.hosts.values()]
+        alone = [(process, e.inner if isinstance(e, Peers) else e) for process, e in engines]
+        return [(process, engine) for process, engine in alone if isinstance(engine, Member)]
 
     def publisher_engines(self) -> list[Publisher]:
         """The publishers that are up, and the voices of members."""
@@ -155,7 +154,7 @@ class Cluster:
     def _publisher(self) -> Publisher:
         return self.makers.publisher(causal=self.world.causal, resend_s=self.world.resend_s)
 
-    def _host(self, address: str, process: Process, engine: ManagerNode | Member | Publisher) -> Host:
+    def _host(self, address: str, process: Process, engine: ManagerNode | Member | Peers | Publisher) -> Host:
         links = self.makers.links(engine, self.world.links, life=process.life)
         host = self.hosts[address] = process.hosts[address] = Host(address, process, links)
         return host

@@ -258,6 +258,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
     replies_max: int = 6
     late: tuple[str, ...] = ()  # nodes that are not there from the start
     retained: bool = False  # whether the history is kept
+    peers: bool = False  # whether members ask each other before something is declared lost
     weather: tuple[Weather, ...] = ()  # how networks change before the world heals
     ground: Ground | None = None  # what networks are laid on; None: everybody is as far from everybody
 
@@ -288,6 +289,7 @@ class MovingWorld(msgspec.Struct, frozen=True):
             "storage faults": bool(self.storage.lost_before or self.storage.lost_after or self.storage.slow),
             "late or doubled appends": bool(self.storage.late or self.storage.twice),
             "clock skew": bool(self.clocks.drift or self.clocks.offset_s),
+            "peers": self.peers,
             "small rings": self.managers.ring_events < 8,
             "bounded buffers": any(s.buffer or s.max_hold is not None for s in settings),
             "replies": any(m.replies for m in self.members),

@@ -167,6 +167,11 @@ class Campaign:
         self.told += self.watch.lines
         self.watch = self.start_watch()
 
+    def kill_worker(self) -> None:
+        """kill -9 of the youngest process that works for the watch's Java."""
+        with suppress(ProcessLookupError):
+            os.kill(_family(self.watch.process.pid)[-1], signal.SIGKILL)
+
     def notices(self) -> list[tuple[float, dict[str, Any]]]:
         """All that was told, by whichever watch."""
         lines = self.told + self.watch.lines
@@ -229,12 +234,16 @@ def clean(campaign: Campaign, seconds: float, kills: int) -> list[str]:
     begun = time.monotonic()
     at = sorted(campaign.rng.uniform(0.1, 0.9) * seconds for _ in range(kills))
     said = 0.0
-    node = campaign.nodes[0]
+    node, worker = campaign.nodes[0], True
     while (now := time.monotonic() - begun) < seconds:
         if node is not None and now > seconds / 2:
             os.kill(node["pid"], signal.SIGKILL)
             print(f"{now:5.0f} s  kill -9 of node {node['name']}", flush=True)
             node = None
+        if worker and now > seconds / 4:
+            worker = False
+            campaign.kill_worker()
+            print(f"{now:5.0f} s  kill -9 of a Python worker of the watch", flush=True)
         if at and now > at[0]:
             at.pop(0)
             campaign.kill_watch()

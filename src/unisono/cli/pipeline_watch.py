@@ -37,7 +37,7 @@ def watch(
     seconds: Annotated[
         float | None, typer.Option(min=0, help="End after so long; 0: when what is there now is judged.")
     ] = None,
-    master: Master = "local[2]",
+    master: Master = "local[2,4]",  # a task is tried four times
     json: Lines = False,
 ) -> None:
     """Tell every broken promise a few seconds after the delivery that broke it; exit code 1 if there was one."""
@@ -73,7 +73,7 @@ def _running(ledger: Ledger, teller: _Teller, master: str) -> Iterator[Watch]:
         spark = open_session(master, java_log=ledger.java_log)
     try:
         ledger.note_java(java_pid(spark))
-        watch = Watch(spark, ledger, teller.tell, teller.judged)
+        watch = Watch(spark, ledger, teller.tell, teller.judged, teller.again)
         try:
             yield watch
         finally:
@@ -127,6 +127,13 @@ class _Teller:
             )
         else:
             people.print(f"[yellow]{notice.what}[/]: {escape(notice.explanation)}")
+
+    def again(self, words: str) -> None:
+        """Spark had to be begun again; nothing is lost by it."""
+        if self._json:
+            self._line({"what": "again", "explanation": words})
+        else:
+            people.print(f"[yellow]again[/]: {escape(words)}")
 
     def judged(self, page: Page) -> None:
         """A batch was judged; told now and then."""

@@ -18,16 +18,18 @@ from unisono.pipeline.explain import Violation, doubt_in_words, put_into_words, 
 from unisono.pipeline.findings import Doubt, Found
 from unisono.pipeline.growing import Growth, Offset, segment_at
 from unisono.pipeline.segments import Life, Refused, Segment
-from unisono.pipeline.session import explained
+from unisono.pipeline.session import advice, explained
 from unisono.pipeline.watch_ledger import Ledger, LifeSoFar, Notice, Page
 from unisono.pipeline.watch_stream import SETTINGS, heard_from, unpack
 from unisono.pipeline.watched import Fed, Forgotten, Heard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 TRIGGER_S = 1.0
 POLL_S = 0.2
+FAILURES_MAX = 5
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -63,38 +65,51 @@ def progress_of(page: Page, what: str = "progress") -> Progress:
 
 
 class Watch:
-    """One query over one journal; `tell` hears every notice once, and every batch that was judged."""
+    """One query over one journal; `tell` hears every notice once, `judged` of every batch, `again` of new beginnings."""
 
     def __init__(
         self,
         spark: SparkSession,
         ledger: Ledger,
         tell: Callable[[Notice], None],
-        judged: Callable[[Page], None],
+        judged: Callable[[Page], None] = lambda page: None,
+        again: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.ledger, self._tell, self._judged = ledger, tell, judged
+        self.ledger, self._tell, self._judged, self._again = ledger, tell, judged, again
         self._growth = Growth(ledger.journal)
-        session = spark.newSession()
+        self._failures = 0  # since a batch was judged
+        self._session = spark.newSession()
         for key, value in SETTINGS.items():
-            session.conf.set(key, value)
+            self._session.conf.set(key, value)
         for notice in ledger.untold():
             tell(notice)
-        self._query = (
-            heard_from(session, ledger.journal)
+        self._query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        return (
+            heard_from(self._session, self.ledger.journal)
             .writeStream.foreachBatch(self._take_in)
-            .option("checkpointLocation", str(ledger.spark))
+            .option("checkpointLocation", str(self.ledger.spark))
             .trigger(processingTime=f"{TRIGGER_S:g} seconds")
             .start()
         )
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Return when `until` says so; ConfigError if Spark gives up before."""
+        """Return when `until` says so; ConfigError if Spark gives up again and again without a batch in between."""
         with explained("the watch stopped"):
-            while not until() and self._query.isActive:
+            while not until():
+                if not self._query.isActive:
+                    self._begin_again()
                 time.sleep(POLL_S)
-            failure = self._query.exception()
-            if failure is not None:
-                raise failure
+
+    def _begin_again(self) -> None:
+        """A worker that was killed, or that a busy machine gave no time, ends a query, not a watch."""
+        failure = self._query.exception()
+        self._failures += 1
+        if failure is not None and self._failures > FAILURES_MAX:
+            raise failure
+        self._again(f"Spark gave up ({advice(str(failure))}); begun again from the checkpoint")
+        self._query = self._start()
 
     def there_now(self) -> Offset:
         """What the journal holds at this moment."""
@@ -112,9 +127,10 @@ class Watch:
             self._query.stop()
 
     def _take_in(self, frame: DataFrame, batch: int) -> None:
+        # Asked for also when it is done: only what is asked for is computed, and kept in Spark's state.
+        heard = [unpack(data) for data in frame.toArrow().column("heard").to_pylist()]
         if self.ledger.has(batch):
             return
-        heard = [unpack(data) for data in frame.toArrow().column("heard").to_pylist()]
         page = msgspec.json.decode(msgspec.json.encode(self.ledger.page), type=Page)
         page.batch = batch
         self._count(page, heard)
@@ -122,6 +138,7 @@ class Watch:
         self.ledger.write(page, notices)
         for notice in self.ledger.untold():
             self._tell(notice)
+        self._failures = 0
         self._judged(page)
 
     def _count(self, page: Page, heard: Sequence[Heard]) -> None:

@@ -141,11 +141,13 @@ class DeadlineBroker:
 
     async def listen(self) -> None:
         """Listen to what subscriptions ask for now, and let everybody know; about a round later it is known."""
-        if self._interest is None:
+        interest = self._interest
+        if interest is None:
             return
-        asked = frozenset(name for s in self.subscriptions.values() for name in s.asked)
-        await self._aside.change(self._interest, self._names(asked))
-        engine = self._wake()
+        await self._aside.change(interest, self._names(self._asked()))
+        if self._interest is not interest:
+            return  # the bus was closed meanwhile
+        engine, asked = self._wake(), self._asked()
         engine.hold.patience = {
             topic: s.options.deadline
             for s in self.subscriptions.values()
@@ -161,6 +163,9 @@ class DeadlineBroker:
             self._turned.clear()
             await self._turned.wait()
             await self.flush()
+
+    def _asked(self) -> frozenset[str]:
+        return frozenset(name for s in self.subscriptions.values() for name in s.asked)
 
     def dismiss(self, subscription: DeadlineSubscription) -> None:
         """A subscription has ended."""

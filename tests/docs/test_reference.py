@@ -11,6 +11,7 @@ import pytest
 import unisono
 import unisono.history
 import unisono.testing
+from unisono.cli.settings import Settings, UpSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -125,3 +126,10 @@ def test_every_example_is_listed():
     listed = (ROOT / "examples" / "README.md").read_text()
     for example in [*(ROOT / "examples").rglob("*.py"), *(ROOT / "examples").rglob("*.toml")]:
         assert f"examples/{example.relative_to(ROOT / 'examples')}" in listed
+
+
+def test_every_setting_is_in_the_table():
+    page = (ROOT / "docs" / "operations.md").read_text()
+    table = page.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    for name in (*Settings.__struct_fields__, *UpSettings.__struct_fields__):
+        assert f"`{name}`" in table or name == "up", f"operations.md does not name the setting {name}"

@@ -9,11 +9,13 @@ import time
 import msgspec
 import pytest
 from remote_kit import QUICK, connect, nodes, run, take
-from stream_kit import Query, in_thread, read_batch
+from stream_kit import Query, ddl, in_thread, read_batch
 
 from unisono import ConfigError, GapError
 from unisono.model.errors import DeletedError, ForgottenError
 from unisono.pipeline.stream.options import sink_options, source_options
+from unisono.pipeline.stream.rows import schema_of
+from unisono.pipeline.stream.source import LiveReader
 from unisono.runtime.remote.admin import delete_topics, list_views
 
 SHORT = msgspec.structs.replace(
@@ -276,6 +278,21 @@ def test_options_of_batches_and_sinks_that_will_not_do(tmp_path):
             sink_options({"url": "nats://h", **options}, streaming=False)
     with pytest.raises(ConfigError, match="batchId is for batches"):
         sink_options({"url": "nats://h", "batchId": "1", "queryId": "q"}, streaming=True)
+
+
+def test_columns_are_not_made_up():
+    for more, last in (
+        ({}, "stamp"),
+        ({"includeHeaders": "true"}, "headers"),
+        ({"includeStamp": "false"}, "epoch"),
+    ):
+        options = source_options({"url": "nats://h", "subscribe": "a", **more}, streaming=True)
+        schema = ddl(schema_of(options))
+        assert LiveReader(options, schema).schema.fieldNames()[-1] == last
+        with pytest.raises(
+            ConfigError, match=r"the columns of the source are position, topic, .*; leave .schema\(\) out"
+        ):
+            LiveReader(options, ddl("position BIGINT"))
 
 
 def test_credentials_go_into_the_url(tmp_path):

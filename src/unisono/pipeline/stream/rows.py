@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from unisono.engines.takeover.patterns import matching
-from unisono.model.errors import GapError, PayloadError
+from unisono.model.errors import ConfigError, GapError, PayloadError
 from unisono.model.frames import Entries, Publication
 from unisono.model.lanes import BundleRecord, EventRecord, LaneRecord
 from unisono.model.payloads import decode
@@ -49,6 +50,15 @@ def schema_of(options: SourceOptions) -> str:
     if options.include_headers:
         columns.append("headers MAP<STRING, STRING>")
     return ", ".join(columns)
+
+
+def check_columns(schema: StructType, options: SourceOptions) -> None:
+    """Refuse columns that somebody has made up with `.schema(...)`."""
+    ours = [column.partition(" ")[0] for column in re.split(r", (?=\w+ [A-Z])", schema_of(options))]
+    if schema.fieldNames() != ours:
+        raise ConfigError(
+            f"the columns of the source are {', '.join(ours)}; leave .schema() out, and select from them"
+        )
 
 
 def arrow_of(schema: StructType) -> pa.Schema:

@@ -22,7 +22,7 @@ from unisono.pipeline.stream.log import Log
 from unisono.pipeline.stream.offsets import Offset
 from unisono.pipeline.stream.options import SourceOptions, Where
 from unisono.pipeline.stream.plan import Planned, Slice, describe_loss, plan, slices
-from unisono.pipeline.stream.rows import arrow_of, read_slice
+from unisono.pipeline.stream.rows import arrow_of, check_columns, read_slice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,6 +116,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream; the driver plans, tasks read slices of lanes."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_columns(schema, options)
         self.options = options
         self.schema = schema
         self._planner: Planner | None = None
@@ -180,6 +181,7 @@ class BatchReader(DataSourceReader):
     """What lies between two offsets, once."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_columns(schema, options)
         self.options = options
         self.schema = schema
 

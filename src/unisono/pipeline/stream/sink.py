@@ -36,9 +36,10 @@ class Attempt(NamedTuple):
     batch: int
     partition: int
 
-    def id_of(self, row: int) -> str:
-        """The id of the event that a row becomes: the same in every attempt."""
-        return f"{brief(self.query)}-{self.batch}-{self.partition}-{row}"
+    @property
+    def prefix(self) -> str:
+        """How the ids of its events begin, before the number of the row: the same in every attempt."""
+        return f"{brief(self.query)}-{self.batch}-{self.partition}-"
 
 
 class Written(WriterCommitMessage):
@@ -134,7 +135,7 @@ class _Writer:
 
     def _stored(self, link: Link, attempt: Attempt, begun: Mark) -> set[tuple[str, str]]:
         """What an attempt before this one has left in the log."""
-        prefix = "" if self.options.id_column else attempt.id_of(0)[:-1]
+        prefix = "" if self.options.id_column else attempt.prefix
         return link.run(stored_ids(link, begun, prefix, needed=self.options.fail_on_data_loss))
 
     def _events(self, attempt: Attempt, batch: pa.RecordBatch, first: int) -> list[Event]:
@@ -145,7 +146,8 @@ class _Writer:
         if options.id_column:
             ids = batch.column(options.id_column).to_pylist()
         else:
-            ids = [attempt.id_of(row) for row in range(first, first + count)]
+            prefix = attempt.prefix
+            ids = [f"{prefix}{row}" for row in range(first, first + count)]
         headers: list[dict[str, str] | None] = [None] * count
         if "headers" in batch.schema.names:
             headers = [None if h is None else dict(h) for h in batch.column("headers").to_pylist()]

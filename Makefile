@@ -2,7 +2,7 @@
 VENV := .venv
 BIN  := $(VENV)/bin
 
-.PHONY: causal-campaign deadline-campaign overlay-campaign overlay-flood help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines fuzz-epidemic replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
+.PHONY: dashboard-check newcomer causal-campaign deadline-campaign overlay-campaign overlay-flood help explore-atoms fuzz-atoms explore-deadlines fuzz-deadlines fuzz-epidemic replay-check durability hostile faults soak setup demo test check bench bench-peers bench-scaling bench-sequencers flame peers-setup fuzz explore audit-campaign kill-campaign pipeline-growth fuzz-filters lock clean browser watch-campaign spark-live-campaign bench-spark package-check
 help:            ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -22,6 +22,12 @@ demo: setup      ## the problem and the cure, real processes on a bundled broker
 
 test: check browser     ## what CI runs
 	@$(BIN)/python -m pytest
+
+dashboard-check: setup browser  ## how fast the dashboard is there, and what 10 updates a second cost
+	@$(BIN)/python scripts/dashboard_check.py
+
+newcomer:        ## from a clone to a dashboard that shows a live system, set-up included: within 5 minutes
+	@python3 scripts/newcomer.py
 
 browser: setup   ## Debian's Chromium, if there is none: for the tests of the dashboard
 	@sh scripts/setup.sh --browser

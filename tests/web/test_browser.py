@@ -10,13 +10,10 @@ import time
 
 import pytest
 from browser_kit import HERE, UNISONO, command, hard_to_read, opened, overflow, unnamed, wait
+from thousand import NOBODY, busy
 from web_kit import served, until
 
 import unisono
-from unisono.engines.plan import Registration, conflict_graph, elimination_forest
-from unisono.engines.takeover.control import first_control
-from unisono.engines.topic_managers.describing import TopicDescription
-from unisono.runtime.remote.telling import NodeTelling
 
 READY_MS = (
     3000  # on a machine that does other things; scripts/dashboard_check.py holds it to 1000 on a quiet one
@@ -256,32 +253,8 @@ def test_the_keyboard_is_enough(page, papers):
     assert page.evaluate("document.activeElement.id") == "main", "a reader goes on where the view begins"
 
 
-TOPICS = [f"sensor.{i:04}" for i in range(1000)]
-
-
-async def _busy(dashboard):
-    """A thousand topics that all move, ten times a second."""
-    picture, pages = dashboard._pages._picture, dashboard._pages
-    dashboard._tasks[1].cancel()  # nobody else watches
-    held = [Registration(frozenset(TOPICS[i : i + 20]), 2) for i in range(0, 1000, 20)]
-    plan = elimination_forest(conflict_graph(held, TOPICS, 2))
-    loop, n = asyncio.get_running_loop(), 0
-    while True:
-        n += 1
-        picture.see(first_control(plan, dict.fromkeys(TOPICS, "n1"), ("n1",)), time.time())
-        picture.trouble = ""
-        topics = tuple(TopicDescription(t, n * (1 + i % 7), (), (), 2, 0) for i, t in enumerate(TOPICS))
-        told = NodeTelling(
-            "n1", 0, True, 0, topics if n == 1 else (), layout=1, numbers=tuple(t.number for t in topics)
-        )
-        picture.hear(told, loop.time())
-        picture.look(loop.time(), time.time())
-        pages.look()
-        await asyncio.sleep(0.1)
-
-
 def test_a_thousand_topics_do_not_make_it_stutter(page):
-    with served(url="nats://127.0.0.1:1", meanwhile=_busy) as dashboard:
+    with served(url=NOBODY, meanwhile=busy) as dashboard:
         opened(page, dashboard.url, "live")
         wait(page, "Number(document.documentElement.dataset.ticks) > 10")
         page.evaluate(

@@ -137,19 +137,35 @@ def test_a_node_that_is_silent_or_in_trouble_is_seen(picture):
     ]
 
 
-def bus(clock, **counts):
+def bus(told_at, clock, **counts):
     told = SubscriptionTelling(name="ledger", order="total", topics=2, clock=clock, waiting=3)
-    return BusTelling(bus="anna", counts=counts, subscriptions=(told,))
+    return BusTelling(bus="anna", told_at=told_at, counts=counts, subscriptions=(told,))
 
 
 def test_who_is_behind_is_judged_by_what_was_known_when_it_told(picture):
+    first, second = bus(1.0, {"orders": 8, "payments": 10}), bus(2.0, {"orders": 8, "payments": 10})
     picture.hear(described(dict.fromkeys(TOPICS, 10)), 0.0)
-    picture.hear(brief(10, 30, 20, 10, buses=(bus({"orders": 8, "payments": 10}, delivered=18),)), 0.1)
-    picture.hear(brief(10, 90, 80, 10, buses=(bus({"orders": 8, "payments": 10}, delivered=18),)), 0.2)
+    picture.hear(brief(10, 30, 20, 10, buses=(first,)), 0.1)
+    picture.hear(brief(10, 90, 80, 10, buses=(first,)), 0.2)
     (row,) = picture.tick(-1, 0.2)["subscriptions"]
     assert (row["behind"], row["waiting"]) == (2, 3), "what came after it told is not its fault"
-    picture.hear(brief(10, 90, 80, 10, buses=(bus({"orders": 8, "payments": 10}, delivered=19),)), 1.2)
+    picture.hear(brief(10, 90, 80, 10, buses=(second,)), 1.2)
     assert picture.tick(-1, 1.2)["subscriptions"][0]["behind"] == 82 + 70
+
+
+def test_what_a_node_tells_late_is_not_counted_again(picture):
+    old, new = bus(1.0, {}, tagged=3, delivered=5), bus(2.0, {}, tagged=4, delivered=9)
+    for telling in (old, new, old, new, old):
+        picture.hear(brief(buses=(telling,)), 0.1)
+    assert picture.tick(-1, 0.2)["counts"]["tagged"] == 4
+
+
+def test_a_bus_that_tells_no_more_is_forgotten(picture):
+    picture.hear(brief(buses=(bus(1.0, {}),)), 0.0)
+    picture.look(4.0, 4.0)
+    assert picture.tick(-1, 4.0)["buses"] == 1
+    picture.look(6.0, 6.0)
+    assert picture.tick(-1, 6.0)["buses"] == 0
 
 
 def test_counters_of_those_that_begin_anew_add_up():

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unisono.model.places import Place
-from unisono.runtime.remote.telling import NodeTelling
+from unisono.runtime.remote.telling import BUSES_MAX, FORGET_S, BusTelling, NodeTelling
 from unisono.runtime.remote.wire import Beat
 from unisono.web.figures import Latencies, Tally
 from unisono.web.happenings import Happenings
@@ -49,8 +49,9 @@ class Picture:
         self._answered: dict[str, float] = {}
         self._silent: set[str] = set()
         self._tally, self._latencies = Tally(), Latencies()
-        self._behind: dict[tuple[str, str], tuple[Any, int]] = {}
+        self._behind: dict[tuple[str, str], int] = {}
         self._places: list[Place] = []
+        self._buses: dict[str, tuple[float, BusTelling]] = {}
 
     # What is heard.
 
@@ -115,18 +116,23 @@ class Picture:
         self._tally.add(f"node {telling.node}", telling.counts)
         self._latencies.add(f"node {telling.node}", telling.phases, now)
         for bus in telling.buses:
-            self._tally.add(f"bus {bus.bus}", bus.counts)
-            self._latencies.add(f"bus {bus.bus}", bus.phases, now)
-            for told in bus.subscriptions:
-                self._note_behind((bus.bus, told.name), (bus.counts, told.clock), told.clock)
+            self._note_bus(bus, now)
         if len(self._behind) > 10 * SUBSCRIPTIONS_MAX:
             self._behind.clear()
 
-    def _note_behind(self, who: tuple[str, str], telling: object, clock: dict[str, int]) -> None:
-        """How far behind somebody was when it was told; a node tells the same again until it hears more."""
-        known = self._behind.get(who)
-        if known is None or known[0] != telling:
-            self._behind[who] = (telling, self._lag(clock))
+    def _note_bus(self, bus: BusTelling, now: float) -> None:
+        """What a bus told; nodes tell it again and again, and one that led before may tell what is old."""
+        known = self._buses.get(bus.bus)
+        if known is not None and bus.told_at <= known[1].told_at:
+            self._buses[bus.bus] = (max(now, known[0]), known[1])
+            return
+        if known is None and len(self._buses) >= BUSES_MAX:
+            return
+        self._buses[bus.bus] = (now, bus)
+        self._tally.add(f"bus {bus.bus}", bus.counts)
+        self._latencies.add(f"bus {bus.bus}", bus.phases, now)
+        for told in bus.subscriptions:
+            self._behind[bus.bus, told.name] = self._lag(told.clock)
 
     def _lag(self, clock: dict[str, int]) -> int:
         """How many events of its topics somebody with this clock has not come to."""
@@ -160,6 +166,8 @@ class Picture:
                     if round(rate) != round(self._rates[i]):
                         self._changed[i] = self.version
                     self._rates[i] = rate
+        for late in [bus for bus, (heard_at, _) in self._buses.items() if now - heard_at > FORGET_S]:
+            del self._buses[late]
         for node in () if self.control is None else self.control.live:
             heard = self._beats.get(node)
             if heard is not None and now - heard[0] > SILENT_S and node not in self._silent:
@@ -304,7 +312,7 @@ class Picture:
                 "order": told.order,
                 "on_gap": told.on_gap,
                 "topics": told.topics,
-                "behind": self._behind.get((bus.bus, told.name), (None, 0))[1],
+                "behind": self._behind.get((bus.bus, told.name), 0),
                 "waiting": told.waiting,
                 "held": told.held,
                 "delivered": told.delivered,
@@ -312,11 +320,9 @@ class Picture:
                 "dropped": told.dropped,
                 "durable": told.durable,
             }
-            for node in self._nodes.values()
-            for bus in node.buses
+            for _, bus in self._buses.values()
             for told in bus.subscriptions
         ]
-        buses = {bus.bus for node in self._nodes.values() for bus in node.buses}
         held = {row["name"] for row in rows}
         away = [
             {
@@ -333,6 +339,6 @@ class Picture:
         return {
             "subscriptions": rows[:SUBSCRIPTIONS_MAX],
             "subscribed": len(rows),
-            "buses": len(buses),
+            "buses": len(self._buses),
             "away": away,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from random import random
 from typing import TYPE_CHECKING
 
@@ -59,9 +60,11 @@ class Teller:
             return
         self._timer = loop.call_later(TELL_S, self._tell)
         self._measure(self._observer or Observer(self._client.name))
-        frame = encode(self._telling(bus))
-        if len(frame) <= TELLING_BYTES_MAX:
-            self._client.post.publish(to_node(f"{self._client.client}.{PART}", self._node), frame)
+        for topics in (TOPICS_MAX, TOPICS_MAX // 4, 1, 0):
+            frame = encode(self._telling(bus, topics))
+            if len(frame) <= TELLING_BYTES_MAX:
+                self._client.post.publish(to_node(f"{self._client.client}.{PART}", self._node), frame)
+                break
 
     def _measure(self, observer: Observer | None) -> None:
         """Have times measured from now on, or no longer; where the application measures, that stays as it is."""
@@ -72,7 +75,7 @@ class Teller:
             if subscription.observer is not observer:
                 subscription.observe(observer)
 
-    def _telling(self, bus: Bus) -> BusTelling:
+    def _telling(self, bus: Bus, topics: int) -> BusTelling:
         client, subscriptions = self._client, list(self._client.subscriptions.values())
         counts = {name: sum(getattr(s, name) for s in subscriptions) for name in COUNTED}
         counts |= {"delivered": sum(s.taken for s in subscriptions), "published": bus._n}
@@ -80,23 +83,24 @@ class Teller:
         measured = {} if observer is None else observer.metrics.durations()
         return BusTelling(
             bus=client.name,
+            told_at=time.time(),
             epoch=0 if client.control is None else client.control.epoch,
             unconfirmed=client.unconfirmed,
             open=len(subscriptions),
             counts=some_counts(counts),
             phases={phase: tuple(measured[phase].counts) for phase in MEASURED if phase in measured},
-            subscriptions=tuple(_told(s) for s in subscriptions[:SUBSCRIPTIONS_MAX]),
+            subscriptions=tuple(_told(s, topics) for s in subscriptions[:SUBSCRIPTIONS_MAX]),
         )
 
 
-def _told(subscription: RemoteSubscription) -> SubscriptionTelling:
+def _told(subscription: RemoteSubscription, topics: int) -> SubscriptionTelling:
     reached = subscription.reached
     return SubscriptionTelling(
         name=subscription.name,
         order=subscription.options.order,
         on_gap=subscription.options.on_gap,
         topics=len(subscription.topics),
-        clock={topic: reached[topic] for topic in sorted(reached)[:TOPICS_MAX]},
+        clock={topic: reached[topic] for topic in sorted(reached)[:topics]},
         waiting=subscription.waiting,
         held=subscription.buffered,
         delivered=subscription.taken,

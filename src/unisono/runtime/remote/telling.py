@@ -24,6 +24,7 @@ PART = "_telling"  # the last word of where a bus tells a node of itself
 
 WATCHED_S = 3.0  # after the last question nobody watches any more
 TELL_S = 1.0  # between two tellings of a bus
+RECENT_S = 0.35  # a brief telling has only what buses told within it; a whole one has the rest
 FORGET_S = 5.0  # a bus that has said nothing for so long is not told of
 BUSES_MAX = 256  # that a node tells of
 BUSES_OF_CLIENT_MAX = 32
@@ -53,6 +54,7 @@ class BusTelling(msgspec.Struct, frozen=True, kw_only=True):
     """One bus, as it is now."""
 
     bus: str
+    told_at: float = 0.0  # by its own clock: several nodes may have heard it, at different times
     epoch: int = 0
     unconfirmed: int = 0
     open: int = 0  # subscriptions, also those that are not told of
@@ -65,7 +67,7 @@ class NodeTelling(NodeDescription, frozen=True, kw_only=True):
     """One node, and the buses that told it of themselves.
 
     A brief one has no topics but `numbers`: the newest of each topic, in the order in which the last whole telling
-    with the same `layout` named them.
+    with the same `layout` named them; and of the buses only those that have just told something.
     """
 
     layout: int = 0
@@ -137,7 +139,7 @@ class Watched:
             numbers=tuple(engine.managers[topic].number for topic in topics) if briefly else (),
             counts=some_counts(metrics.counters()),
             phases={"store": tuple(metrics.store.counts)},
-            buses=tuple(telling for _, telling in self._buses.values()),
+            buses=tuple(t for at, t in self._buses.values() if not briefly or now - at < RECENT_S),
         )
 
     def _forget(self, now: float) -> None:

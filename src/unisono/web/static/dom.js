@@ -35,7 +35,7 @@ export function set(element, name, value) {
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-export const count = (n) => (n === null || n === undefined ? "–" : n < 1e6 ? whole.format(n) : short.format(n));
+export const count = (n) => (n === null || n === undefined ? "–" : n < 1e8 ? whole.format(n) : short.format(n));
 export const rate = (n) => (n === 0 ? "0" : n < 10 ? n.toFixed(1) : count(Math.round(n)));
 export const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 

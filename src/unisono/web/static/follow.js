@@ -20,7 +20,7 @@ export function follow(main, { about }) {
   }
   const list = h("div", { class: "list", role: "group", "aria-label": "Newest events" });
   const life = h("section", { class: "card", "aria-live": "polite" }, h("p", { class: "empty" }, "Choose an event."));
-  const search = h("input", { type: "search", placeholder: "publisher/incarnation/n, or a topic", "aria-label": "An event's id, or a topic" });
+  const search = h("input", { type: "search", placeholder: "an id, or a topic", "aria-label": "An event's id, or a topic" });
   const fail = (error) => { notice.hidden = false; notice.textContent = error.message; };
 
   async function choose(id, button) {

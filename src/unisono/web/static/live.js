@@ -351,7 +351,8 @@ class Page {
     this.groupNote = h("p", {});
     this.arcs = h("div", { class: "arcs", tabindex: "0", role: "region", "aria-label": "Overlaps of the chosen group" });
     return h("section", { class: "card" },
-      h("header", {}, h("h2", {}, "Ordered together"), this.choice, this.groupNote), this.arcs);
+      h("header", {}, h("h2", {}, "Ordered together"), this.choice, this.groupNote), this.arcs,
+      h("p", { class: "legend" }, "Arcs join topics that share subscribers, top rank first; the thick ones are the way on which events are sequenced."));
   }
 }
 

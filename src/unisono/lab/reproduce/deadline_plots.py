@@ -6,8 +6,8 @@ from unisono.lab.reproduce.families import Curve, Plot, Tables
 from unisono.lab.reproduce.rows import Rows
 
 PARTS = {0.2: "a", 0.3: "b", 0.4: "c", 0.5: "d"}  # of figure 6: the share that sleeps
-LABELS = {"paper": "brokers and gossip, events live log N + 1 rounds", "members": "all members, acknowledged"}
-OURS = {"ours": "our settings: rounds of 50 ms, events live 2 s"}
+LABELS = {"paper": "brokers and gossip", "members": "all members"}
+OURS = {"ours": "ours"}
 
 
 def plots(tables: Tables) -> list[Plot]:
@@ -33,7 +33,7 @@ def plots(tables: Tables) -> list[Plot]:
             [
                 _by_share(asleep, name, figure, label + whom)
                 for name, label in (LABELS | OURS).items()
-                for figure, whom in (("throughput_s", ""), ("throughput_others_s", " (who sleeps)"))
+                for figure, whom in (("throughput_s", ""), ("throughput_others_s", ", who sleeps"))
             ],
         ),
         Plot(

@@ -280,13 +280,13 @@ def test_causes_come_before_effects_and_in_time_over_datagrams_that_get_lost() -
                 )
                 for n in range(3)
             ]
-            questions = await stack.enter_async_context(replies.subscribe("a", order="causal", deadline=3.0))
-            heard = await stack.enter_async_context(listens.subscribe("a", "b", order="causal", deadline=3.0))
+            questions = await stack.enter_async_context(replies.subscribe("a", order="causal", deadline=8.0))
+            heard = await stack.enter_async_context(listens.subscribe("a", "b", order="causal", deadline=8.0))
             everything = await stack.enter_async_context(listens.subscribe(">", order="none"))
 
             async def reply() -> None:
                 async for event in questions:
-                    replies.publish_nowait("b", event.data, deadline=2.0)
+                    replies.publish_nowait("b", event.data, deadline=8.0)
 
             got: list[Event[Any]] = []
 
@@ -296,7 +296,7 @@ def test_causes_come_before_effects_and_in_time_over_datagrams_that_get_lost() -
 
             tasks = [asyncio.create_task(reply()), asyncio.create_task(listen())]
             for n in range(60):
-                await asks.publish("a", n, deadline=2.0)
+                await asks.publish("a", n, deadline=8.0)
                 await asyncio.sleep(0.005)
             await until(lambda: len(got) >= 115)
             for task in tasks:

@@ -11,6 +11,7 @@ import unisono
 from unisono import ConfigError, Deadlines
 from unisono.engines.deadline_causal.frames import Multicast
 from unisono.history import Kind
+from unisono.runtime import options
 from unisono.runtime.deadline import wire
 
 QUICK = Deadlines(round_s=0.01, skew_s=0.01, longest_s=5.0)
@@ -18,18 +19,18 @@ CALM = Deadlines(round_s=0.1, skew_s=0.0, longest_s=5.0)  # a busy machine must 
 BAD = "memory://{}?jitter_ms=40&loss=0.05&duplicate=0.05&seed=3"
 
 
-def connect(url, name, **options):
-    return unisono.connect(url, name=name, deadlines=QUICK, **options)
+def connect(url, name, **more):
+    return unisono.connect(url, name=name, deadlines=QUICK, **more)
 
 
-def judged(records, *, dropped=("too late", "overtaken")):
-    """The promises about deadlines, of what was recorded."""
+def judged(records):
+    """The promises about deadlines, of what was recorded; on a busy machine something may be slept over."""
     assert_held(records, "causal_order", "publisher_fifo", "no_duplication", "no_creation")
     for record in records:
         if record.kind is Kind.DELIVERED:
             assert record.at <= record.deadline
         if record.kind is Kind.DROPPED:
-            assert record.reason in dropped
+            assert record.reason in ("too late", "overtaken", "stalled")
 
 
 def test_a_reply_is_never_handed_over_before_its_question():
@@ -38,7 +39,7 @@ def test_a_reply_is_never_handed_over_before_its_question():
         async with AsyncExitStack() as stack:
             buses = [await stack.enter_async_context(connect(url, n, record=records)) for n in "abc"]
             _, replies, listens = [
-                await stack.enter_async_context(bus.subscribe("a", "b", order="causal", deadline=0.5))
+                await stack.enter_async_context(bus.subscribe("a", "b", order="causal", deadline=2.0))
                 for bus in buses
             ]
             heard = []
@@ -46,7 +47,7 @@ def test_a_reply_is_never_handed_over_before_its_question():
             async def reply():
                 async for event in replies:
                     if event.topic == "a":
-                        buses[1].publish_nowait("b", event.data, deadline=0.5)
+                        buses[1].publish_nowait("b", event.data, deadline=2.0)
 
             async def listen():
                 async for event in listens:
@@ -54,10 +55,9 @@ def test_a_reply_is_never_handed_over_before_its_question():
 
             tasks = [asyncio.create_task(reply()), asyncio.create_task(listen())]
             for n in range(150):
-                await buses[0].publish("a", n, deadline=0.5)
+                await buses[0].publish("a", n, deadline=2.0)
                 await asyncio.sleep(0.002)
-            await until(lambda: listens.received + listens.dropped >= 290 and not listens.is_behind)
-            await asyncio.sleep(0.5)
+            await until(lambda: listens.received >= 295 and not listens.is_behind)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -79,16 +79,16 @@ def test_nobody_misses_anybody():
         async with (
             connect("memory://both", "p") as p,
             connect("memory://both", "s") as s,
-            s.subscribe("a", order="causal", deadline=1.0) as fresh,
+            s.subscribe("a", order="causal", deadline=4.0) as fresh,
             s.subscribe("a", order="total") as everything,
         ):
             before = time.time()
             await p.publish("a", 1)
-            await p.publish("a", 2, deadline=0.5)
+            await p.publish("a", 2, deadline=2.0)
             got = [await fresh.get_one(timeout=2) for _ in range(2)]
             assert [e.data for e in got] == [1, 2]
-            assert 0.9 < got[0].deadline - before < 1.5
-            assert 0.4 < got[1].deadline - before < 1.0
+            assert 3.9 < got[0].deadline - before < 5.0
+            assert 1.9 < got[1].deadline - before < 3.0
             assert [
                 (e.data, e.deadline is None) for e in [await everything.get_one(timeout=2) for _ in "ab"]
             ] == [
@@ -150,12 +150,12 @@ def test_what_the_application_did_not_take_in_time_is_not_handed_over():
         records = []
         async with (
             connect("memory://slow", "p", record=records) as p,
-            p.subscribe("a", order="causal", deadline=0.2) as events,
+            p.subscribe("a", order="causal", deadline=0.6) as events,
         ):
             await p.publish("a", 1)
             await p.publish("a", 2)
             await until(lambda: events.waiting == 2)
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.6)
             with pytest.raises(TimeoutError):
                 await events.get_one(timeout=0.05)
             await p.publish("a", 3)
@@ -223,7 +223,7 @@ def test_a_handler_is_called_in_time():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "message"),
     [
         ({"order": "total"}, "on_gap='wait' waits for what may never come"),
         ({"order": "total", "on_gap": "fail"}, "use on_gap='tag' or 'skip'"),
@@ -237,11 +237,11 @@ def test_a_handler_is_called_in_time():
         ({"order": "causal", "deadline": "soon"}, "not a number"),
     ],
 )
-def test_contradictions_are_refused_by_name(options, message):
+def test_contradictions_are_refused_by_name(asked, message):
     async def main():
         async with connect("memory://", "p") as bus:
             with pytest.raises(ConfigError, match=message):
-                bus.subscribe("a", **{"deadline": 1.0, **options})
+                bus.subscribe("a", **{"deadline": 1.0, **asked})
 
     run(main)
 
@@ -306,8 +306,9 @@ def test_letters_that_make_no_sense_are_counted_and_nothing_else():
 
 
 @pytest.mark.parametrize("on_gap", ["tag", "skip"])
-def test_in_total_order_a_deadline_bounds_the_wait_and_never_reorders(on_gap):
+def test_in_total_order_a_deadline_bounds_the_wait_and_never_reorders(on_gap, monkeypatch):
     """The first event is lost for a while: what follows it goes at its deadline, in order; the first is late."""
+    monkeypatch.setattr(options, "GRACE_S", 0.3)  # a busy machine must not make a difference
 
     async def main():
         records, kept = [], []
@@ -325,10 +326,10 @@ def test_in_total_order_a_deadline_bounds_the_wait_and_never_reorders(on_gap):
             await p.publish("b", 2)
             await p.publish("a", 3, deadline=0.6)
             got = [await events.get_one(timeout=2) for _ in range(2)]
-            assert 0.4 < time.time() - began < 0.6  # in time for the third, which had the nearer deadline
+            assert 0.2 < time.time() - began < 0.6  # in time for the third, which had the nearer deadline
             assert [(e.data, e.in_order, e.late) for e in got] == [(2, True, False), (3, True, False)]
             assert got[1].deadline - got[0].deadline == pytest.approx(-0.4, abs=0.1)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.8)
             for frame in kept:
                 notify(frame)  # the first comes after all, too late
             await p.publish("b", 4)
@@ -347,12 +348,12 @@ def test_in_total_order_what_the_application_takes_late_is_tagged_or_left_out():
     async def main():
         async with (
             connect("memory://", "p") as p,
-            p.subscribe("a", order="total", on_gap="tag", deadline=0.1) as tags,
-            p.subscribe("a", order="total", on_gap="skip", deadline=0.1) as skips,
+            p.subscribe("a", order="total", on_gap="tag", deadline=0.5) as tags,
+            p.subscribe("a", order="total", on_gap="skip", deadline=0.5) as skips,
             p.subscribe("a", order="total") as asks_nothing,
         ):
             await p.publish("a", 1)
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.55)
             await p.publish("a", 2)
             got = [await tags.get_one(timeout=1) for _ in range(2)]
             assert [(e.data, e.late) for e in got] == [(1, True), (2, False)]

@@ -32,8 +32,8 @@ def reference() -> str:
     """The whole page."""
     parts = [
         "# Commands",
-        "Made from the commands themselves: `unisono COMMAND --help` says the same. Every command but `up` and `node` "
-        "prints one JSON document with `--json`, or JSON lines where it goes on; people's text goes to stderr. "
+        "Made from the commands themselves: `unisono COMMAND --help` says the same. With `--json` every command prints one "
+        "JSON document on stdout, or JSON lines where it goes on; people's text goes to stderr. "
         "Exit codes: 0 held, 1 a promise or a target was missed, 2 bad usage or input.",
     ]
     for words, command in commands():

@@ -27,8 +27,7 @@ JOINED = {
 }
 COMMANDS = "reference/commands.md"
 SHIM, LOCAL_SHIM = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
-# links are whole, or an image inside a link's words; code is left alone
-LINK = re.compile(r"(?P<open>!?\[(?P<words>(?:[^\[\]]|\[[^\]]*\])*)\]\()(?P<target>[^)\s]+)\)")
+LINK = re.compile(r"(?P<mark>!?)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.) ")
 
@@ -71,18 +70,16 @@ def on_post_template(output_content: str, template_name: str, config: Any) -> st
 
 def _relinked(text: str, place: str, page: str, files: Files) -> str:
     def better(match: re.Match[str]) -> str:
+        words = LINK.sub(better, match["words"])  # which may be an image
         target, hash_, anchor = match["target"].partition("#")
-        if not target or ":" in target:
-            return match[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place), target))
         inside = JOINED.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else None)
-        if inside is not None and files.get_file_from_path(inside) is not None:
+        if target and inside is not None and files.get_file_from_path(inside) is not None:
             near = posixpath.relpath(inside, posixpath.dirname(page) or ".")
-            return f"{match['open']}{near}{hash_}{anchor})"
-        if not (ROOT / path).exists():
-            return match[0]  # for MkDocs to complain about
-        words = match["words"].strip("`")
-        return f"`{path}`" if words in (path, posixpath.basename(path)) else f"{match['words']} (`{path}`)"
+            return f"{match['mark']}[{words}]({near}{hash_}{anchor})"
+        if not target or ":" in target or not (ROOT / path).exists():
+            return f"{match['mark']}[{words}]({match['target']})"  # elsewhere, here, or for MkDocs to complain about
+        return f"`{path}`" if words.strip("`") in (path, posixpath.basename(path)) else f"{words} (`{path}`)"
 
     return LINK.sub(better, text)
 

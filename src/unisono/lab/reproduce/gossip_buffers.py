@@ -79,11 +79,11 @@ def _judge_policies(rows: Rows) -> list[Claim]:
     fifo, interest, random = mean("fifo"), mean("interest_first"), mean("random")
     own = mean("source_or_subscriber")
     measured = (
-        f"caches of {listed(CACHES[:2])} events, mean of four algorithms, of what the tree lost: first in, first out "
+        f"caches of {listed(CACHES[:2])} events, mean of four algorithms, of what the tree lost: "
         + "; ".join(
             f"{name} {listed([100 * v for v in values])} %"
             for name, values in {
-                "": fifo,
+                "first in, first out": fifo,
                 "others' first": interest,
                 "only one's own": own,
                 "any": random,

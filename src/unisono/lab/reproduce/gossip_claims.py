@@ -52,7 +52,7 @@ def by(rows: Rows, figure: str, algorithms: tuple[str, ...], **where: Any) -> di
 def told(values: dict[str, float], unit: str = "%") -> str:
     """Figures with their names; shares in percent."""
     scale = 100 if unit == "%" else 1
-    return ", ".join(f"{name} {scale * value:.3g} {unit}" for name, value in values.items())
+    return ", ".join(f"{name} {scale * value:.3g} {unit}".rstrip() for name, value in values.items())
 
 
 def _judge_loss(rows: Rows, rewired: Rows) -> list[Claim]:

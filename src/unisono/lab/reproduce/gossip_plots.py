@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unisono.lab.reproduce.families import Curve, Plot, Tables
-from unisono.lab.reproduce.gossip_sweeps import LOSSY, SHOWN, THREE
+from unisono.lab.reproduce.gossip_sweeps import LOSSY, SHOWN, THREE, by_rate, by_size
 from unisono.lab.reproduce.rows import Rows
 
 DELIVERED = "share of deliveries, in the end"
@@ -32,8 +32,8 @@ def plots(tables: Tables) -> list[Plot]:
         *_pair("density", "Subscribers", "subscribers of a pattern", tables["gossip-density"], "subscribers", is_log_x=True),
         *_pair("reconfiguration", "Changes of the tree, no other loss", "changes a second", changes, "changes_s"),
         _plot("bursts", "Bursts of errors", "share of the time with errors", OVERHEAD, tables["gossip-bursts"], "lossy_share", "overhead"),
-        _plot("rate", "Rate of publication", "events a second of a publisher", IN_TIME, tables["gossip-rate"], "rate_s", "in_time", is_log_x=True),
-        _plot("size", "Load", "dispatchers", "digests and requests of a dispatcher, a second", tables["gossip-size"], "dispatchers", "gossip_each_s", is_log_x=True),
+        _plot("rate", "Rate of publication", "events a second of a publisher", IN_TIME, by_rate(tables), "rate_s", "in_time", is_log_x=True),
+        _plot("size", "Load", "dispatchers", "digests and requests of a dispatcher, a second", by_size(tables), "dispatchers", "gossip_each_s", is_log_x=True),
         _convergence(tables["gossip-convergence"]),
     ]  # fmt: skip
 

@@ -30,7 +30,8 @@ LOSSY_S = 0.05  # a single event is published, and lost somewhere
 NEVER = 10**9  # rounds
 
 PAPERS: dict[str, object] = {"trails": False, "watermarks_max": 0, "adaptive": False, "cache_policy": "fifo"}
-PULLS: dict[str, object] = {"algorithm": "combined", "push_every": NEVER}  # the two pulls, no push
+# The two pulls and nothing else: no push, and no word from sources that have fallen silent.
+PULLS: dict[str, object] = {"algorithm": "combined", "push_every": NEVER, "silence_rounds": NEVER}
 VARIANTS: dict[str, dict[str, object]] = {
     "none": PAPERS | {"algorithm": "none"},
     "push": PAPERS | {"algorithm": "push"},

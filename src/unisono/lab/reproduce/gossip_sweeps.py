@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from unisono.lab.experiments import Value
 from unisono.lab.reproduce.experiments import GOSSIP_ALGORITHMS, GOSSIP_POLICIES, USUAL
-from unisono.lab.reproduce.families import Profile, Sweep
+from unisono.lab.reproduce.families import Profile, Sweep, Tables
+from unisono.lab.reproduce.rows import Rows
 
 THREE = ("push", "subscriber pull", "publisher pull")  # the paper's algorithms
 PAPERS = (*THREE, "both pulls")
@@ -23,7 +24,7 @@ SUBSCRIBERS = (1, 2, 3, 6, 12)
 REWIRES = (0.0, 2.0, 1.0, 0.5, 0.25)
 BURSTS = (1.0, 0.5, 0.2)  # share of the time in which links lose
 RATES = (0.5, 2.0, 15.0)
-SIZES = (15, 30, 60, 120)
+SIZES = (20, 40, 80)  # dispatchers, two subscriptions each
 FORWARDS = (0.2, 0.6, 0.9)
 FANOUTS = (1, 3)
 MISSED = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -51,6 +52,17 @@ SUBJECT: Mapping[str, Value] = {
 }
 
 
+def by_rate(tables: Tables) -> Rows:
+    """The runs of all rates: seldom, for longer, and as often as in all other sweeps."""
+    usual = [row for row in tables["gossip-loss"].rows if row["loss"] == LOSS]
+    return Rows([*tables["gossip-rate"].rows, *(row for row in usual if row["algorithm"] != "none")])
+
+
+def by_size(tables: Tables) -> Rows:
+    """The runs of all sizes."""
+    return Rows([row for size in SIZES for row in tables[f"gossip-size-{size}"].rows])
+
+
 def sweeps(profile: Profile) -> list[Sweep]:
     """The same subjects in both profiles; more dispatchers, time and runs in the full one."""
     is_full = profile == "full"
@@ -75,8 +87,11 @@ def sweeps(profile: Profile) -> list[Sweep]:
         sweep("gossip-scope", ("push", "local push"), subscribers=SUBSCRIBERS[1:4]),
         sweep("gossip-reconfiguration", SHOWN, rewire_s=REWIRES, loss=(0.0,)),
         sweep("gossip-bursts", LOSSY, lossy_share=BURSTS, loss=(BURST_LOSS,)),
-        sweep("gossip-rate", LOSSY, rate_s=RATES),
-        sweep("gossip-size", LOSSY, dispatchers=SIZES),
+        sweep("gossip-rate", LOSSY, rate_s=RATES[:-1], duration_s=(20.0,)),
+        *(
+            sweep(f"gossip-size-{size}", LOSSY, dispatchers=(size,), subscribers=(size // 10,))
+            for size in SIZES
+        ),
         sweep("gossip-forward", ("push",), forward=FORWARDS, fanout=FANOUTS),
         Sweep(
             "gossip-convergence",

@@ -60,6 +60,24 @@ def test_with_nodes_everybody_hears_everything(nats_url):
     run(main())
 
 
+def test_total_order_with_a_deadline_leaves_out_what_is_taken_late(nats_url):
+    async def main():
+        async with (
+            nodes(nats_url, "n1"),
+            connect(nats_url, "p") as p,
+            p.subscribe("a", "b", on_gap="skip", deadline=1.0) as skips,
+            p.subscribe("a", "b", on_gap="tag", deadline=1.0) as tags,
+        ):
+            await p.publish("a", 1)
+            await asyncio.sleep(1.1)
+            await p.publish("b", 2)
+            assert [(e.data, e.missed) for e in await take(skips, 1)] == [(2, 1)]
+            assert skips.dropped == 1
+            assert [(e.data, e.late) for e in await take(tags, 2)] == [(1, True), (2, False)]
+
+    run(main())
+
+
 def test_from_the_shell_without_nodes(shell):
     listener = shell(
         "sub", "a", "b", "--order", "causal", "--deadline", "8", "--no-nodes", "--count", "3", "--json"

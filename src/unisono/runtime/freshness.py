@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any, Protocol, Self
 
 from unisono.model.event import Event
 
 TOO_LATE = "too late"  # the same word as in deadline-causal order
 
 
+class Taker(Protocol):
+    """Whose events they are."""
+
+    _missed: int  # events that were dropped, and not told of yet
+
+    def _is_too_late(self, event: Event[Any]) -> bool:
+        """Whether an event about to be taken must be left out; if so, it is dropped."""
+        ...
+
+
 class Fresh(list[Event[Any]]):
     """Events of which those are left out that have become too late when they are about to be taken."""
 
-    def __init__(self, is_too_late: Callable[[Event[Any]], bool], events: list[Event[Any]]) -> None:
+    def __init__(self, taker: Taker, events: list[Event[Any]]) -> None:
         super().__init__(events)
-        self.is_too_late = is_too_late
+        self.taker = taker
 
     def __iter__(self) -> Iterator[Event[Any]]:
         return Taking(self)
@@ -35,9 +45,13 @@ class Taking:
         return len(self._events) - self._place
 
     def __next__(self) -> Event[Any]:
+        taker, left_out = self._events.taker, 0
         while self._place < len(self._events):
             self._place += 1
             event = self._events[self._place - 1]
-            if not self._events.is_too_late(event):
+            if not taker._is_too_late(event):
+                event.missed += left_out
+                taker._missed -= left_out
                 return event
+            left_out += 1
         raise StopIteration

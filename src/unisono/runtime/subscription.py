@@ -168,7 +168,7 @@ class Subscription(Lane, ABC):
         batch = super()._next_batch()
         if batch is None or self.options.deadline is None:
             return batch
-        return Fresh(self._is_too_late, batch)
+        return Fresh(self, batch)
 
     def _is_too_late(self, event: Event[Any]) -> bool:
         """Whether an event about to be taken must be left out; with on_gap="tag" it is tagged instead."""

@@ -18,10 +18,12 @@ import pytest
 
 import unisono
 from unisono import ConfigError, Event, PayloadError
+from unisono.engines.filters import parse
 from unisono.history import Kind, Record
 from unisono.model.frames import Publication
 from unisono.model.payloads import encode
 from unisono.runtime.overlay.key import VARIABLE, key_for
+from unisono.runtime.overlay.matching import ASKED_MAX, Matching
 from unisono.runtime.overlay.service import seen_by_filters
 from unisono.runtime.overlay.site import Site
 from unisono.runtime.overlay.wire import name_at, place_of
@@ -321,3 +323,18 @@ def test_order_causal_needs_a_deadline_where_nobody_sequences() -> None:
                 bus.subscribe("a", order="causal")
 
     run(scene())
+
+
+def test_many_patterns_are_looked_up_as_few_are_asked() -> None:
+    matching = Matching()
+    filters = [parse(f"n == {n % 50} and price > {n}") for n in range(3 * ASKED_MAX)]
+    for count, wanted in enumerate(filters, 1):
+        matching.add(wanted)
+        if count in (1, ASKED_MAX, ASKED_MAX + 1, len(filters)):
+            for event in ({"n": 7, "price": 100}, {"n": 7}, {"n": 0, "price": 1}):
+                asked = {one.hash for one in filters[:count] if one.matches(event)}
+                assert matching.matching(event) == asked
+    for wanted in filters:
+        matching.discard(wanted)
+        matching.discard(wanted)
+    assert matching.matching({"n": 7, "price": 100}) == set()

@@ -45,6 +45,11 @@ def open_service(url: str) -> EventNotificationService:
         raise ConfigError(f"'{url}' has no scheme; try 'memory://'")
     opener = _BUILT_IN.get(parts.scheme) or _broker(parts.scheme) or _plugged_in(parts.scheme)
     if opener is None:
+        if parts.scheme == "udp":
+            raise ConfigError(
+                "udp:// has no nodes, and nobody there knows all topics: start 'unisono dispatcher', and use it with "
+                "'unisono pub', 'unisono sub' or unisono.connect"
+            )
         raise ConfigError(f"no transport for '{parts.scheme}://'; this version serves {_schemes()}")
     return opener((parts.netloc + parts.path).strip("/"), options)
 

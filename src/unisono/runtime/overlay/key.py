@@ -45,7 +45,7 @@ def key_for(host: str, key: bytes | None) -> bytes:
     if not _is_this_machine(host):
         raise ConfigError(
             f"'{host}' is not this machine, and whoever can send datagrams there could take part: give all peers a key "
-            f"(key_file=PATH in the URL, or the environment's {VARIABLE})"
+            f"(--key-file PATH, key_file=PATH in the URL, or the environment's {VARIABLE})"
         )
     return blake2b(NO_KEY.encode(), digest_size=32, person=b"unisono key").digest()
 

@@ -36,6 +36,7 @@ from unisono.engines.filters import Filter, parse
 from unisono.engines.inputs import TICK
 from unisono.model.errors import ConfigError, FrameError, PayloadError, UnisonoError
 from unisono.runtime.overlay.endpoint import Endpoint, Where
+from unisono.runtime.overlay.matching import Matching
 from unisono.runtime.overlay.wire import LEAF, Spoken, decode, encode, name_at, place_of
 from unisono.runtime.timer import EngineTimer
 
@@ -113,7 +114,7 @@ class Site:
             secrets.token_bytes(16),
             GuardSettings(datagram_bytes_max=DATAGRAM_BYTES),
         )
-        self.dispatcher = Dispatcher(self.name, life, self._random, _parse, self._settings)
+        self.dispatcher = Dispatcher(self.name, life, self._random, _parse, self._settings, Matching())
         self._dispatcher_timer = EngineTimer(self.dispatcher, self._tick)
         self.leaves = LeafHost()
         self._leaves_timer = EngineTimer(self.leaves, self._tick_leaves)

@@ -171,6 +171,23 @@ def test_an_event_is_followed_through_its_life(page, papers):
     page.get_by_text("the journal has no such event").wait_for()
 
 
+def test_events_are_followed_as_they_pass(page, system):
+    opened(page, system["dashboard"], "follow")
+    search = page.get_by_label("A topic to listen to")
+    search.fill("orders")
+    search.press("Enter")
+    page.locator(".list button").first.click()
+    page.locator(".life li[data-kind=reached]").nth(1).wait_for()
+    assert page.locator(".life li b").all_inner_texts()[:2] == ["published", "sequenced"]
+    life = page.locator(".life").inner_text()
+    assert "ledger of desk" in life
+    assert "books of shop" in life
+    assert "payments" in page.locator(".stamp").inner_text()
+    search.fill("no topic")
+    search.press("Enter")
+    page.get_by_text("has a space").wait_for()
+
+
 def test_reports_are_shown_and_cannot_look_around(page, papers):
     opened(page, papers.url, "reports")
     page.get_by_role("button", name="demo/audit.json held").click()
@@ -205,6 +222,7 @@ def test_everything_can_be_read_at_every_width(browser, system, papers, scheme):
             (papers.url, "play"),
             (papers.url, "follow"),
             (papers.url, "reports"),
+            (system["dashboard"], "follow"),
         ):
             opened(page, url, view)
             if view == "live":
@@ -212,6 +230,9 @@ def test_everything_can_be_read_at_every_width(browser, system, papers, scheme):
             elif view == "play":
                 wait(page, "document.querySelectorAll('.lane')[3].children.length > 60")
             else:
+                if url == system["dashboard"]:
+                    page.get_by_label("A topic to listen to").fill("orders")
+                    page.get_by_role("button", name="Look").click()
                 page.locator(".list button").first.click()
                 page.locator(".life li, pre, iframe").first.wait_for()
             where = f"{view} at {width}, {scheme}"

@@ -71,6 +71,8 @@ def test_it_is_for_looking_only(page, method):
         ("/api/event?id=x", 404, "reads no journal"),
         ("/api/events", 404, "reads no journal"),
         ("/api/live", 404, "watches no system"),
+        ("/api/tap?topic=orders", 409, "no system is connected"),
+        ("/api/reached?topic=orders&number=x", 400, "a number is asked for"),
         ("/api/reports/7", 404, "no such report"),
         ("/" + "x" * 3000, 414, "over 2048"),
     ],

@@ -23,6 +23,7 @@ from unisono.web.journals import Journal
 from unisono.web.picture import Picture
 from unisono.web.reports import Reports
 from unisono.web.streaming import Pages
+from unisono.web.tapping import Taps
 
 LOGIN_BYTES_MAX = 1024
 PLAYS_MAX = 4  # that wait for their turn
@@ -37,9 +38,16 @@ class Site:
     """What the addresses answer."""
 
     def __init__(
-        self, picture: Picture, pages: Pages, *, place: str | None, journal: Journal | None, reports: Reports
+        self,
+        picture: Picture,
+        pages: Pages,
+        taps: Taps,
+        *,
+        place: str | None,
+        journal: Journal | None,
+        reports: Reports,
     ) -> None:
-        self._picture, self._pages = picture, pages
+        self._picture, self._pages, self._taps = picture, pages, taps
         self._place, self._journal, self._reports = place, journal, reports
         self._playing = asyncio.Lock()
         self._plays = 0
@@ -54,6 +62,8 @@ class Site:
             "/api/about": self._about,
             "/api/live": self._live,
             "/api/overlaps/{group:int}": self._overlaps,
+            "/api/tap": self._tap,
+            "/api/reached": self._reached,
             "/api/play": self._play,
             "/api/events": self._events,
             "/api/event": self._event,
@@ -121,6 +131,16 @@ class Site:
         if found is None:
             raise HTTPException(404, "there is no such group now")
         return _json(found)
+
+    async def _tap(self, request: Request) -> Response:
+        topic = self._taps.check(request.query_params.get("topic", ""))
+        return StreamingResponse(self._taps.stream(topic), media_type="text/event-stream")
+
+    async def _reached(self, request: Request) -> Response:
+        topic, number = request.query_params.get("topic", ""), request.query_params.get("number", "")
+        if not number.isdecimal() or len(number) > 18:
+            raise HTTPException(400, "a number is asked for")
+        return _json(self._picture.reached(topic, int(number)))
 
     # The playground.
 

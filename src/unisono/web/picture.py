@@ -254,6 +254,15 @@ class Picture:
             "parents": parents,
         }
 
+    def reached(self, topic: str, number: int) -> list[dict[str, Any]]:
+        """Who holds a topic, as far as buses tell, and whether it has come to this number of it."""
+        return [
+            {"bus": bus.bus, "name": told.name, "reached": told.clock[topic] >= number, "on_gap": told.on_gap}
+            for _, bus in self._buses.values()
+            for told in bus.subscriptions
+            if topic in told.clock
+        ]
+
     def _groups(self, control: Control) -> list[list[str]]:
         """Topics that are ordered with each other, directly or not: the largest first, each by rank."""
         left, found = dict.fromkeys(control.plan.rank), []

@@ -68,16 +68,21 @@ class Dashboard:
         from unisono.web.picture import Picture
         from unisono.web.reports import Reports
         from unisono.web.streaming import Pages
+        from unisono.web.tapping import Taps
 
         settings = self._settings
         picture = Picture()
-        self._pages = Pages(picture)
+        self._pages, self._taps = Pages(picture), Taps()
         journal = None if settings.journal is None else Journal(settings.journal)
         watcher = (
-            None if settings.url is None else Watcher(settings.url, picture, interval_s=settings.interval_s)
+            None
+            if settings.url is None
+            else Watcher(settings.url, picture, interval_s=settings.interval_s, taps=self._taps)
         )
         place = None if watcher is None else watcher.place
-        site = Site(picture, self._pages, place=place, journal=journal, reports=Reports(settings.reports))
+        site = Site(
+            picture, self._pages, self._taps, place=place, journal=journal, reports=Reports(settings.reports)
+        )
         app = site.app(token=self.token, hosts=(settings.host.lower(),))
         self._socket = listen(settings.host, settings.port)
         config = uvicorn.Config(
@@ -97,7 +102,7 @@ class Dashboard:
         self._server = _server(config)
         self._tasks = [asyncio.create_task(self._server.serve([self._socket]), name="dashboard")]
         if watcher is not None:
-            watcher.is_looked_at = lambda: self._pages.is_looked_at
+            watcher.is_looked_at = lambda: self._pages.is_looked_at or self._taps.is_open
             watcher.on_look, self._pages.on_open = self._pages.look, watcher.wake
             self._tasks.append(asyncio.create_task(watcher.run(), name="dashboard watches"))
         return self
@@ -107,6 +112,7 @@ class Dashboard:
     ) -> None:
         """Serve no more."""
         self._pages.close()
+        self._taps.is_closed = True
         self._server.should_exit = True
         for task in self._tasks[1:]:
             task.cancel()

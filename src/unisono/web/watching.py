@@ -18,6 +18,7 @@ from unisono.runtime.remote.errand import ask
 from unisono.runtime.remote.telling import TELL, TELL_BRIEFLY, decode_node
 from unisono.runtime.remote.wire import BEATS, DESCRIBE, decode_beat, question, to_client
 from unisono.web.picture import Picture
+from unisono.web.tapping import Taps
 
 INTERVAL_S = 0.1
 IDLE_S = 1.0  # between two looks while nobody looks at the page
@@ -32,9 +33,12 @@ log = logging.getLogger("unisono.dashboard")
 class Watcher:
     """Keeps a picture of the system behind a URL up to date."""
 
-    def __init__(self, url: str, picture: Picture, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, url: str, picture: Picture, *, interval_s: float = INTERVAL_S, taps: Taps | None = None
+    ) -> None:
         self._url = url
         self._picture = picture
+        self._taps = taps or Taps()
         self._interval_s = interval_s
         self._answered = 0.0
         self._knows_all = False
@@ -53,9 +57,12 @@ class Watcher:
             try:
                 async with operator(self._url) as client:
                     self._picture.trouble = ""
+                    self._taps.client = client
                     await self._watch(client)
             except (UnisonoError, ConnectionError, OSError) as error:
                 self._lose(error)
+            finally:
+                self._taps.client = None
             await asyncio.sleep(RETRY_S)
 
     def _lose(self, error: Exception) -> None:

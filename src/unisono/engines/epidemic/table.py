@@ -39,22 +39,19 @@ class Table:
         self._subscriptions += 1
         return True
 
-    def unsubscribe(self, client: str, pattern: Pattern) -> bool:
-        """A client no longer wants this; say whether nobody here does any more."""
+    def unsubscribe(self, client: str, pattern: Pattern) -> None:
+        """A client no longer wants this."""
         clients = self.local.get(pattern.hash)
         if clients is None or clients.pop(client, None) is None:
-            return False
+            return
         self._subscriptions -= 1
-        if clients:
-            return False
-        del self.local[pattern.hash]
-        self._release(pattern.hash)
-        return True
+        if not clients:
+            del self.local[pattern.hash]
+            self._release(pattern.hash)
 
-    def add_link(self, neighbour: str, session: Session, trail: int) -> Link:
+    def add_link(self, neighbour: str, session: Session, trail: int) -> None:
         """A neighbour more, of whom nothing is known yet."""
-        link = self.links[neighbour] = Link(session, trail, self.settings)
-        return link
+        self.links[neighbour] = Link(session, trail, self.settings)
 
     def remove_link(self, neighbour: str, until: float) -> None:
         """A neighbour less; what it led to is counted for a while: another will probably lead there."""

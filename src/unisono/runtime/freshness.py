@@ -13,7 +13,7 @@ TOO_LATE = "too late"  # the same word as in deadline-causal order
 class Taker(Protocol):
     """Whose events they are."""
 
-    _missed: int  # events that were dropped, and not told of yet
+    _left_out: int  # events that were dropped when they were about to be taken, and not told of yet
 
     def _is_too_late(self, event: Event[Any]) -> bool:
         """Whether an event about to be taken must be left out; if so, it is dropped."""
@@ -45,13 +45,12 @@ class Taking:
         return len(self._events) - self._place
 
     def __next__(self) -> Event[Any]:
-        taker, left_out = self._events.taker, 0
+        taker = self._events.taker
         while self._place < len(self._events):
             self._place += 1
             event = self._events[self._place - 1]
             if not taker._is_too_late(event):
-                event.missed += left_out
-                taker._missed -= left_out
+                event.missed += taker._left_out
+                taker._left_out = 0
                 return event
-            left_out += 1
         raise StopIteration

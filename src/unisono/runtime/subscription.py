@@ -49,6 +49,7 @@ class Subscription(Lane, ABC):
         self.joins = self.leaves = 0  # topics
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
+        self._left_out = 0  # events dropped when they were about to be taken, and not told of yet
         self._changing = asyncio.Lock()
 
     # Opening and closing.
@@ -177,8 +178,14 @@ class Subscription(Lane, ABC):
         if self.options.on_gap == "tag":
             event.late = True
             return False
-        self._dropped(event._publication, event.stamp, TOO_LATE)
+        self._leave_out(event)
         return True
+
+    def _leave_out(self, event: Event[Any]) -> None:
+        """Drop an event that was about to be taken; the next one that is taken tells of it."""
+        self._dropped(event._publication, event.stamp, TOO_LATE)
+        self._missed -= 1
+        self._left_out += 1
 
     # Recording.
 

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from unisono.engines.deadline_causal.holdback import TOO_LATE
 from unisono.model.errors import ClosedError
 from unisono.model.event import Event
 from unisono.model.frames import Publication
@@ -141,5 +140,5 @@ class DeadlineSubscription(Subscription):
         settings = self._broker.settings
         if settings.round_at(time.time()) <= settings.last_round(event.deadline):
             return False
-        self._dropped(event._publication, {}, TOO_LATE)
+        self._leave_out(event)
         return True

@@ -4,7 +4,8 @@ import http.client
 import socket
 
 import pytest
-from web_kit import ask, port_of, served
+from thousand import NOBODY, busy
+from web_kit import ask, port_of, served, until
 
 from unisono.model.errors import ConfigError, ServerError
 from unisono.web.guard import host_of
@@ -140,6 +141,19 @@ def test_pages_beyond_the_limit_are_refused_and_those_that_go_make_room():
         assert (status, "too many pages" in told["error"]) == (503, True)
         for one in some:
             one.close()
+        until(lambda: not page._pages.is_looked_at)
+
+
+def test_a_page_that_takes_nothing_is_served_no_longer(monkeypatch):
+    monkeypatch.setattr("unisono.web.guard.SEND_S", 0.3)
+    with served(url=NOBODY, meanwhile=busy) as page, socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        page._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # so that it is noticed soon
+        stuck.connect(("127.0.0.1", port_of(page)))
+        stuck.sendall(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: page._pages.is_looked_at)
+        until(lambda: not page._pages.is_looked_at, within_s=60)
+        assert ask(page, "/healthz")[0] == 200, "nobody else has noticed"
 
 
 def test_names_and_secrets():

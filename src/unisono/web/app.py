@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from unisono import __version__
 from unisono.lab.playground import Knobs, play
@@ -32,6 +33,21 @@ STATIC = {
 }
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. Whatever ends it, whoever made them is told."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what comes."""
+        try:
+            await super().stream_response(send)
+        finally:
+            await self._events.aclose()
 
 
 class Site:
@@ -124,7 +140,7 @@ class Site:
             raise HTTPException(404, "this dashboard watches no system; start it with --url")
         if self._pages.is_full:
             raise HTTPException(503, "too many pages look at this dashboard; close one")
-        return StreamingResponse(self._pages.stream(), media_type="text/event-stream")
+        return EventStream(self._pages.stream())
 
     async def _overlaps(self, request: Request) -> Response:
         found = self._picture.overlaps(request.path_params["group"])
@@ -134,7 +150,7 @@ class Site:
 
     async def _tap(self, request: Request) -> Response:
         topic = self._taps.check(request.query_params.get("topic", ""))
-        return StreamingResponse(self._taps.stream(topic), media_type="text/event-stream")
+        return EventStream(self._taps.stream(topic))
 
     async def _reached(self, request: Request) -> Response:
         topic, number = request.query_params.get("topic", ""), request.query_params.get("number", "")

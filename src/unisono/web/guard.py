@@ -6,7 +6,9 @@ are refused, and so are those for a name that is not ours (a name of theirs that
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
@@ -23,6 +25,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "unisono_dashboard"
 OPEN_PATHS = ("/", "/login", "/healthz")  # and what is under /static: there is nothing to see there
 URL_MAX = 2048
+SEND_S = 20.0  # somebody who takes nothing for so long is served no longer
+
+log = logging.getLogger("unisono.dashboard")
 
 HEADERS = {
     "content-security-policy": (
@@ -72,14 +77,18 @@ class Guard:
                 given = {name for name, _ in message["headers"]}
                 more = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in given]
                 message["headers"] = [*message["headers"], *more]
-            await send(message)
+            async with asyncio.timeout(SEND_S):
+                await send(message)
 
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             status, words = refusal
             await JSONResponse({"error": words}, status)(scope, receive, send_more)
             return
-        await self._app(scope, receive, send_more)
+        try:
+            await self._app(scope, receive, send_more)
+        except TimeoutError:
+            log.warning("a page took nothing for %g s, and is served no longer", SEND_S)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         method, path = scope["method"], scope["path"]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 FILES_MAX = 500  # that are listed
+KNOWN_MAX = 20 * FILES_MAX  # that can be asked for, those that are gone among them
 SEEN_MAX = 20_000  # that are looked at
 DEPTH_MAX = 6
 BYTES_MAX = 32 * 1024 * 1024
@@ -52,6 +53,8 @@ class Reports:
 
     def found(self) -> list[Report]:
         """Every report there is now, the newest first."""
+        if len(self._known) > KNOWN_MAX:
+            self._known, self._numbers = [], {}
         reports = []
         for folder in self._folders:
             for path in _walk(folder):

@@ -7,7 +7,7 @@ slow is told less often.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Pages:
         self._is_closed = True
         self.look()
 
-    async def stream(self) -> AsyncIterator[bytes]:
+    async def stream(self) -> AsyncGenerator[bytes, None]:
         """What one page is told, until it goes away."""
         self._open += 1
         self.on_open()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import ConfigError, FrameError, UnisonoError
@@ -18,6 +18,9 @@ from unisono.runtime.remote.client import Client
 from unisono.runtime.remote.deltas import Lengthener
 from unisono.runtime.remote.wire import decode_notes, events_on
 from unisono.web.streaming import message
+
+if TYPE_CHECKING:
+    from unisono.ens.port import Interest
 
 TAPS_MAX = 8
 KEPT_MAX = 32  # events that are told at once; of more, the newest
@@ -32,6 +35,7 @@ class Taps:
         self.client: Client | None = None  # while there is a connection
         self._open = 0
         self.is_closed = False
+        self._ending: set[asyncio.Task[None]] = set()
 
     @property
     def is_open(self) -> bool:
@@ -46,7 +50,7 @@ class Taps:
             raise ConfigError("too many pages listen; close one")
         return check_topic(topic)
 
-    async def stream(self, topic: str) -> AsyncIterator[bytes]:
+    async def stream(self, topic: str) -> AsyncGenerator[bytes, None]:
         """What passes there, until the page goes away or the connection is lost."""
         client = self.client
         assert client is not None
@@ -64,9 +68,15 @@ class Taps:
                 await asyncio.sleep(PACE_S)
         finally:
             self._open -= 1
-            if interest is not None:
-                with suppress(UnisonoError, ConnectionError):
-                    await client.service.unsubscribe(interest)
+            if interest is not None:  # not here: whoever is cancelled cannot wait
+                ending = asyncio.create_task(_end(client, interest))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+
+async def _end(client: Client, interest: Interest) -> None:
+    with suppress(UnisonoError, ConnectionError):
+        await client.service.unsubscribe(interest)
 
 
 class _Tap:

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def open_session(
         builder = builder.master(master)
         for key, value in chosen.items():
             builder = builder.config(key, value)
-    with explained(f"Spark did not start at '{remote or master}'"), _said_to(java_log):
+    with explained(f"Spark did not start at '{remote or master}'"), _apart(java_log):
         return builder.getOrCreate()
 
 
@@ -90,18 +91,23 @@ def java_pid(spark: SparkSession) -> int:
 
 
 @contextmanager
-def _said_to(log: Path | None) -> Iterator[None]:
-    """What Java and its Python workers print goes to a file: it inherits what is open when it starts."""
+def _apart(log: Path | None) -> Iterator[None]:
+    """Java keeps what it finds when it starts: here a file to print to, and no ear for SIGTERM.
+
+    Whoever stops us may tell all our processes at once, and we need Java to end in good order.
+    """
     if log is None:
         yield
         return
     kept = [os.dup(number) for number in (1, 2)]
+    heard = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         with log.open("ab") as file:
             for number in (1, 2):
                 os.dup2(file.fileno(), number)
         yield
     finally:
+        signal.signal(signal.SIGTERM, heard)
         for number, before in zip((1, 2), kept, strict=True):
             os.dup2(before, number)
             os.close(before)

@@ -46,12 +46,12 @@ async def beats(url, count):
         return [decode_beat(await asyncio.wait_for(heard.get(), 10)) for _ in range(count)]
 
 
-def test_a_node_tells_its_topics_and_then_only_their_numbers(nats_url):
+def test_a_node_tells_its_topics_and_then_only_their_numbers(url):
     async def scenario():
         async with (
-            nodes(nats_url, "n1"),
-            operator(nats_url) as watcher,
-            connect(nats_url, "anna") as bus,
+            nodes(url, "n1"),
+            operator(url) as watcher,
+            connect(url, "anna") as bus,
             bus.subscribe("orders", "payments") as events,
         ):
             await bus.publish_many([("orders", 1), ("payments", 2), ("orders", 3)])

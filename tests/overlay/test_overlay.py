@@ -134,9 +134,15 @@ def test_the_tree_heals_when_an_inner_dispatcher_is_gone_and_leaves_move_on() ->
                 began = time.monotonic()
                 await until(lambda: is_one_tree(sites))
                 assert time.monotonic() - began < 10
-                await until(lambda: bool(sites[0].dispatcher.table.patterns))
-                await publisher.publish("t", "after")
-                assert (await events.get_one(timeout=10)).data == "after"
+                got = None  # what is published before the leaf hangs on another one may come late, or not
+                async with asyncio.timeout(10):
+                    while got is None:
+                        await publisher.publish("t", "after")
+                        try:
+                            got = await events.get_one(timeout=0.2)
+                        except TimeoutError:
+                            continue
+                assert got.data == "after"
 
     run(scene())
 

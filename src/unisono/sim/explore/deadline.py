@@ -223,10 +223,18 @@ class BrokersWorld(_World):
                 case Send(to, Read() as frame):
                     self._do(to, Heard(who, frame))
                 case Accept(id):
-                    event = next(
+                    kept = [
                         e for e in self.engines[who].cache.values() if e.publication.publisher == id.publisher
-                    )
-                    stamped = (who, "stamped", id.publisher, self.round, event.last, "")
+                    ]
+                    told = [
+                        e.frame.event
+                        for e in effects
+                        if isinstance(e, Send) and isinstance(e.frame, Multicast)
+                    ]
+                    last = [*kept, *told][
+                        0
+                    ].last  # two of one stamp (a planted bug): one is kept, both are told
+                    stamped = (who, "stamped", id.publisher, self.round, last, "")
                     arrived = (who, "arrived", id.publisher, self.round, self.engines[who].round, "")
                     self.log = (*self.log[:before], stamped, arrived, *self.log[before:])
 

@@ -173,7 +173,8 @@ class Campaign:
         there = Growth(self.journal).since({})
 
         def judged() -> bool:
-            lives = json.loads((self.checkpoint / "page.json").read_bytes())["lives"]
+            page = self.checkpoint / "page.json"
+            lives = json.loads(page.read_bytes())["lives"] if page.exists() else {}
             return all(lives.get(life, {}).get("segments", 0) >= n for life, n in there.items())
 
         self.watch.until(judged)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import random
+import secrets
 import signal
 import sys
 import time
@@ -163,6 +164,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--patience", type=float, default=10.0, help="seconds for the last events to come")
     parser.add_argument("--seed", type=int, default=1)
+    # A key of its own: without one, whoever else on this machine has none could become part of the tree.
+    os.environ.setdefault("UNISONO_KEY", secrets.token_hex(32))
     outcome = asyncio.run(campaign(parser.parse_args()))
     print(json.dumps(outcome))
     good = outcome["delivered"] >= DELIVERED_MIN and not outcome["twice"] and not outcome["unwanted"]

@@ -76,6 +76,7 @@ def test_a_few_worlds_keep_every_promise():
 @pytest.mark.parametrize(
     ("seed", "what"),
     [
+        (2075, "a subscriber less patient than events, on a topic that it took later"),
         (351, "a reply so late that it was still held when the world ended"),
         (4502, "a drop for the sake of what only a broker had seen, through a publisher that moved"),
         (8601, "an event that was here, overtaken by an effect that had to go for its own effect"),

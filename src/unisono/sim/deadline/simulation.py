@@ -161,8 +161,7 @@ class DeadlineSimulation:
         engine = self.makers.subscriber(spec.name, spec.broker, self.world.settings, spec.topics)
         self._add(spec.name, Process(engine, spec.ahead_s, "", spec.replies), 0)
         if spec.patience_s is not None:
-            topics = {topic for broker in self.world.brokers for topic in broker.topics} | {*spec.topics}
-            engine.hold.patience = dict.fromkeys(topics, spec.patience_s)
+            engine.hold.patience = dict.fromkeys(spec.topics, spec.patience_s)
             self.story.diaries[spec.name].patience_s = spec.patience_s
 
     def _add(self, name: str, process: Process, reserve: int) -> None:
@@ -270,6 +269,8 @@ class DeadlineSimulation:
         diary, now = self.story.diaries[who], self.kernel.now
         diary.joined += [(now, topic) for topic in joined]
         diary.left += [(now, topic) for topic in left]
+        if diary.patience_s is not None:
+            self.processes[who].engine.hold.patience |= dict.fromkeys(joined, diary.patience_s)
 
     def _carry_out(self, who: str, process: Process, effect: Effect) -> None:
         now, round = self.kernel.now, process.engine.round

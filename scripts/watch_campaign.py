@@ -345,6 +345,7 @@ def main() -> int:
     if chosen.role == "subscriber":
         asyncio.run(subscribe(chosen.url, chosen.name, chosen.journal))
         return 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # and leave nobody behind
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="unisono-watch-campaign-")))
         campaign = Campaign(folder, chosen.rate, chosen.publishers, random.Random(chosen.seed))

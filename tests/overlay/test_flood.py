@@ -17,6 +17,7 @@ import pytest
 import unisono
 from unisono.engines.datagrams import Outgoing
 from unisono.runtime.overlay.endpoint import Endpoint
+from unisono.runtime.overlay.key import VARIABLE
 
 PACKETS = int(os.environ.get("FLOOD_PACKETS", "20000"))  # make overlay-flood: 100,000
 AT_ONCE = 50
@@ -95,8 +96,13 @@ class Attacker:
 def test_a_flood_changes_nothing_for_others(tmp_path: Path, recorded: list[bytes]) -> None:
     key = tmp_path / "key"
     key.write_text("a key that the attacker does not have")
-    words = ["dispatcher", "--json", "--key-file", str(key), "--listen", "udp://127.0.0.1:0"]
-    process = subprocess.Popen([sys.executable, "-m", "unisono", *words], stdout=subprocess.PIPE, text=True)
+    words = ["dispatcher", "--json", "--listen", "udp://127.0.0.1:0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unisono", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, VARIABLE: key.read_text()},  # as good as a file
+    )
     assert process.stdout is not None
     url = json.loads(process.stdout.readline())["url"]
     host, port = url.removeprefix("udp://").split(":")

@@ -29,7 +29,7 @@ from unisono.runtime.remote.node import RETAIN_RECORDS, RETAIN_S
 
 FILE = "unisono.toml"
 PREFIX = "UNISONO_"
-NOT_OURS = {"UNISONO_CONFIG", "UNISONO_WRITE_TRANSCRIPTS"}
+NOT_OURS = {"UNISONO_CONFIG", "UNISONO_KEY", "UNISONO_WRITE_TRANSCRIPTS"}  # the key is no setting to be shown
 # What Kubernetes puts into the environment of every pod when a service is named unisono-something.
 KUBERNETES = re.compile(r"UNISONO\w*_(SERVICE_HOST|SERVICE_PORT\w*|PORT(_[0-9]+_(TCP|UDP|SCTP)\w*)?)")
 

@@ -56,6 +56,7 @@ async def subscribe(work: Work) -> None:
             await connection.flush()
         await hear(phases, [])
     say([phase.judge(work) for phase in phases])
+    await told()  # not before what we spent has been counted
 
 
 def _taking(rows: list[Row]) -> Callable[[Msg], Awaitable[None]]:

@@ -105,6 +105,7 @@ async def subscribe(work: Work) -> None:
             await rerank(work.url, (), {name: f"n{i % work.nodes + 1}" for i, name in enumerate(work.names)})
         await hear(phases, listening)
     say([phase.judge(work) for phase in phases])
+    await told()  # not before what we spent has been counted
 
 
 def phases_of(work: Work) -> list[Phase]:

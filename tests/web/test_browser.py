@@ -98,8 +98,9 @@ def test_a_takeover_is_seen_as_it_happens(page, system):
     opened(page, system["dashboard"], "live")
     wait(page, "document.querySelectorAll('.rows tbody tr:not(.space)').length === 4")
     wait(page, "[...document.querySelectorAll('.dot')].every((d) => d.dataset.state === 'alive')")
-    os.kill(system["nodes"][0]["pid"], signal.SIGKILL)
+    os.kill(system["nodes"][0]["pid"], signal.SIGSTOP)  # killed, it might be back before anybody misses it
     page.get_by_text("n1 declared dead by n2").wait_for()
+    os.kill(system["nodes"][0]["pid"], signal.SIGKILL)
     page.get_by_text("epoch").first.wait_for()
     page.get_by_text("n1 joined").first.wait_for()  # `up` has started it again
     before = int(page.locator(".figure dd").last.inner_text().replace(",", ""))

@@ -30,6 +30,7 @@ PEERS = (
     "jgroups-sequencer",
     "zenoh",
 )
+BOUND = "nats-relayed"  # no peer: the least that a process in between takes; only if it is asked for
 WORKLOADS = ("A", "B", "C")
 SUBSCRIBERS = (1, 4, 10)  # of A
 RATES = (100, 1000, 5000)  # events/s of B
@@ -55,7 +56,7 @@ def peers(
 
     Peers take turns in every repeat; those that are not installed are skipped (`make peers-setup`).
     """
-    wanted = chosen(peers, PEERS, "--peers")
+    wanted = chosen(peers, (*PEERS, BOUND), "--peers")
     cells = _cells(
         chosen(workloads, WORKLOADS, "--workloads"),
         [int(n) for n in chosen(subscribers, [str(n) for n in SUBSCRIBERS], "--subscribers")],

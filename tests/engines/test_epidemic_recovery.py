@@ -22,6 +22,7 @@ from unisono.engines.epidemic.messages import (
     Watermark,
 )
 from unisono.engines.epidemic.numbers import unpack
+from unisono.engines.epidemic.tracing import NUMBERS_MAX
 from unisono.engines.filters import parse
 from unisono.model.errors import ConfigError
 
@@ -269,6 +270,107 @@ def test_a_new_neighbour_is_told_what_it_would_have_got():
     net.settle()
     net.wait(0.3)
     assert net.got("c") == [2]
+
+
+def lost_between_a_and_b(net: Net, **attributes: object) -> None:
+    """Publish at a; b is told of it, and fetches it only if it must."""
+    lose(net, "b")
+    net.publish("a", **attributes)
+    heal(net)
+    net.wait(0.3)
+
+
+def test_a_new_neighbour_is_told_of_what_we_were_only_told_of():
+    net = Net("a-b", "b-c")
+    net.subscribe("c", "x > 1")
+    net.cut("b", "c")
+    lost_between_a_and_b(net, x=2)
+    assert not len(net["b"].cache)
+    net.link("b", "c")
+    net.settle()
+    assert net.got("c") == [2]
+    assert not net.count(Push) + net.count(PublisherPull)
+
+
+def test_who_is_new_here_with_a_narrower_pattern_is_told_too():
+    net = Net("a-b", "b-d")
+    net.subscribe("c", "x > 5")  # it hangs on nobody yet
+    net.subscribe("d", "x > 1")
+    net.drop = lambda source, to, m: isinstance(m, Event) or "d" in (source, to)
+    net.publish("a", x=3)
+    net.publish("a", x=7)
+    net.wait(0.3)
+    assert not len(net["b"].cache)
+    heal(net)
+    net.link("b", "c")
+    net.settle()
+    assert net.got("c") == [7]
+    assert not net.count(Push)
+
+
+def test_who_is_behind_a_wider_pattern_is_told_when_the_content_is_known():
+    net = Net("a-b", "b-c", "b-d")
+    net.subscribe("d", "x > 1")
+    net.subscribe("c", "x > 5")
+    assert net.wanted("a", "b") == {"x > 1"}
+    net.drop = lambda source, to, m: "d" in (source, to) or (isinstance(m, Event) and to == "b")
+    net.publish("a", x=7)
+    net.publish("a", x=3)
+    net.wait(0.3)
+    assert net.got("c") == [7]
+    assert [m.event.attributes for _, to, m in net.sent if isinstance(m, Repair) and to == "c"] == [{"x": 7}]
+    assert not net.count(Push)
+
+
+def test_what_has_no_number_is_asked_for_until_it_comes():
+    net = Net("b-c", adaptive=False, push_every=1000)
+    net.subscribe("c", "x > 1")
+    net.wait(0.2)
+    net.publish("a", x=2)  # a knows of nobody who wants it
+    requests: list[str] = []
+
+    def drop(source: str, to: str, message: object) -> bool:
+        if isinstance(message, Request):
+            requests.append(source)
+        return isinstance(message, Request) and len(requests) < 4
+
+    net.drop = drop
+    net.link("a", "b")
+    net.settle()
+    net.wait(0.5)
+    assert net.got("c") == [2]
+    net.wait(2.0)
+    assert requests == ["c"] * 4
+
+
+def test_a_link_that_flaps_costs_one_message_of_bounded_size_each_time():
+    net = Net("a-b", digest_ids_max=8, covering=False)
+    patterns = [f"x > {n}" for n in range(40)]
+    net.subscribe("b", *patterns)
+    net.wait(0.1)
+    for x in range(50, 80):
+        net.publish("a", x=x % 10)
+    for _ in range(5):
+        net.cut("a", "b")
+        net.sent.clear()
+        net.link("a", "b")
+        net.settle()
+        echoes = [m for source, _, m in net.sent if isinstance(m, Echo) and source == "a"]
+        assert len(echoes) == 1
+        assert 0 < sum(len(entry[4]) for _, entry in echoes[0].entries) <= 8 * NUMBERS_MAX
+        assert not net.count(Request)  # it has all of it
+
+
+def test_who_subscribes_at_a_new_neighbour_is_not_told_the_past():
+    net = Net("a-b", "b-c")
+    net.subscribe("c", "x > 1")
+    net.cut("b", "c")
+    lost_between_a_and_b(net, x=2)
+    net.subscribe("d", "x > 1")
+    net.link("b", "d")
+    net.settle()
+    net.wait(5.0)
+    assert net.got("d") == []
 
 
 def test_a_source_that_falls_silent_says_how_far_it_had_come_twice():

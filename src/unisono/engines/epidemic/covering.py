@@ -52,6 +52,14 @@ class Covering:
         """Whether a pattern covers one of these."""
         return any(below in among for below in self._below.get(key, ()))
 
+    def above(self, key: Key) -> Iterable[Key]:
+        """Patterns that cover this one."""
+        return self._above.get(key, ())
+
+    def below(self, key: Key) -> Iterable[Key]:
+        """Patterns that this one covers."""
+        return self._below.get(key, ())
+
     def check(self, keys: Iterable[Key]) -> None:
         """Assert that exactly these patterns are known, and both pictures agree."""
         assert self._above.keys() == self._below.keys() == set(keys)

@@ -190,10 +190,8 @@ class Dispatcher:
         self.cache.add(event, now, is_own=bool(local))
         effects += self._deliver(event, local, now)
         if neighbour is None:
-            if event.id not in self.tracing.told:
-                besides = next(iter(self.routes.back_to(event.source)), None)
-                effects += self.tracing.tell_of(event.id, self.tracing.entry(event, keys), besides, now)
-            return effects
+            besides = next(iter(self.routes.back_to(event.source)), None)
+            return effects + self.tracing.tell_of(event.id, self.tracing.entry(event, keys), besides, now)
         if event.route:
             self.routes.note(event.source, event.route[-self.settings.route_hops_max :])
         return effects + self._forward(event, keys, neighbour, now)
@@ -345,7 +343,7 @@ class Dispatcher:
             self.cache.picture(),
             self.streams.picture(),
             self.routes.picture(),
-            tuple(self.tracing.told),
+            tuple(self.tracing.told.items()),
             self.forwarding.sessions,
             (self._numbers_base, tuple(self._silent.items()), self._silent_at, self._silences),
             (self.pace, self.gossip_at, self.tracing.beacon_at, self.recovery.rounds),

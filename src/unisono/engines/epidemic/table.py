@@ -146,6 +146,23 @@ class Table:
         """Whether somebody here subscribes to a pattern, or to one that it covers."""
         return key in self.local or self._covers_any(key, self.local)
 
+    def leads_below(self, keys: set[Key], besides: str) -> bool:
+        """Whether somebody, a neighbour besides this one or a client, wants something that one of these covers."""
+        covering = self.covering
+        if covering is None:
+            return False
+        others: list[Container[Key]] = [self.local]
+        others += [link.wanted for name, link in self.links.items() if name != besides]
+        return any(
+            below not in keys and any(below in wanted for wanted in others)
+            for key in keys
+            for below in covering.below(key)
+        )
+
+    def covers(self, keys: Container[Key], key: Key) -> bool:
+        """Whether one of these covers a pattern of the table."""
+        return self.covering is not None and any(above in keys for above in self.covering.above(key))
+
     def _covers_any(self, key: Key, among: Container[Key]) -> bool:
         return self.covering is not None and self.covering.covers_any(key, among)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from unisono.engines.epidemic.cache import Cache
 from unisono.engines.epidemic.inputs import Effect, Send
@@ -20,6 +20,17 @@ from unisono.model.ids import EventId
 
 if TYPE_CHECKING:
     from random import Random
+
+
+NUMBERS_MAX = 4  # for each event that a message tells of, on average: it has to fit into a datagram
+
+
+class Told(NamedTuple):
+    """A lost event of which we told those who would have got it from here."""
+
+    entry: Entry
+    by: str | None  # the neighbour that told us, or that it should have come from
+    at: float
 
 
 class Tracing:
@@ -46,7 +57,9 @@ class Tracing:
         self.recovery = recovery
         self.is_on = settings.trails and settings.algorithm == "combined"
         self.beacon_at: float | None = None
-        self.told: dict[EventId, None] = {}  # lost events of which the others know
+        self.told: dict[
+            EventId, Told
+        ] = {}  # lost events of which others know, the one told of last comes last
 
     def entry(self, event: Event, keys: set[Key]) -> Entry:
         """What can be said of an event here; its number is 0 for patterns that the source did not know."""
@@ -82,6 +95,14 @@ class Tracing:
             if len(link.tracker) and link.ask_at is None:
                 link.ask_at = now + self.settings.immediate_gap_s
 
+    def doubt(self, source: str, trail: int, step: int, now: float) -> None:
+        """A neighbour has told of a step; unless the event comes soon, and no pull asks for it, ask again what it was."""
+        link = self.table.links.get(source)
+        if link is not None and trail:
+            link.tracker.reach(trail, step, is_here=False)
+            if len(link.tracker) and link.ask_at is None:
+                link.ask_at = now + self.settings.gossip_s / 2 * jitter(self.random, self.settings)
+
     def ask(self, name: str, link: Link, now: float) -> list[Effect]:
         """Ask a neighbour what the missed steps were, until it answers."""
         steps = link.tracker.ask(self.settings.digest_ids_max)
@@ -98,40 +119,55 @@ class Tracing:
         if link is None or missed.trail != link.trail.id:
             return []
         entries = link.trail.recall(unpack(missed.steps, self.settings.digest_ids_max))
-        return [Send(source, Echo(missed.trail, tuple(entries)))] if entries else []
+        fitting = self._fitting(entry for _, entry in entries)
+        some = tuple((step, entry) for (step, _), entry in zip(entries, fitting, strict=False))
+        return [Send(source, Echo(missed.trail, some))] if some else []
 
     def take_echo(self, source: str, echo: Echo, now: float) -> list[Effect]:
         """Ask for what is wanted here, and tell those who would have got it from here."""
         wanted: dict[str, dict[EventId, None]] = {}
         effects: list[Effect] = []
         for step, entry in echo.entries[: self.settings.digest_ids_max]:
-            self.track(source, echo.trail, step, now)
             holder, publisher, incarnation, n, numbers = entry
             id = EventId(publisher, incarnation, n)
             if id in self.known or publisher == self.name:
+                self.track(source, echo.trail, step, now)
                 continue
-            for key, number in numbers:
-                if key in self.table.local:
-                    wanted.setdefault(holder, {})[id] = None
-                    if number:
-                        effects += self.streams.claim((publisher, incarnation, key), number, now, now)
-            if id not in self.told:
-                effects += self.tell_of(id, entry, source, now)
+            mine = [(key, number) for key, number in numbers if key in self.table.local]
+            for key, number in mine:
+                if number:
+                    effects += self.streams.claim((publisher, incarnation, key), number, now, now)
+            is_unclear = self.table.leads_below({key for key, _ in numbers}, source)
+            if mine or is_unclear:
+                wanted.setdefault(holder, {})[id] = None
+            if is_unclear or not all(number for _, number in mine):
+                self.doubt(source, echo.trail, step, now)
+            else:
+                self.track(source, echo.trail, step, now)
+            effects += self.tell_of(id, entry, source, now)
         for holder, ids in wanted.items():
             effects += self.recovery.request(holder, list(ids))
         return _merged(effects)
 
-    def tell_of(self, id: EventId, entry: Entry, besides: str | None, now: float) -> list[Effect]:
-        """Tell the neighbours who would have got an event that it was lost."""
+    def tell_of(self, id: EventId, entry: Entry, by: str | None, now: float) -> list[Effect]:
+        """Tell the neighbours who would have got an event that it was lost: of each of its patterns once."""
         if not self.is_on:
             return []
-        self.told[id] = None
+        before = self.told.get(id)
+        known = dict(before.entry[4]) if before else {}
+        news = {k: n for k, n in entry[4] if k in self.table.patterns and k not in known}
+        if before and not news:
+            return []
+        if before:
+            by = before.by
+            del self.told[id]
+        self.told[id] = Told((*entry[:4], tuple((known | news).items())), by, now)
         if len(self.told) > self.settings.told_max:
             del self.told[next(iter(self.told))]
         effects: list[Effect] = []
         for name, link in self.table.links.items():
-            numbers = tuple((key, number) for key, number in entry[4] if key in link.wanted)
-            if name != besides and numbers:
+            numbers = tuple((key, number) for key, number in news.items() if key in link.wanted)
+            if name != by and numbers:
                 mine = (*entry[:4], numbers)
                 effects.append(Send(name, Echo(link.trail.id, ((self.step(link, mine, now), mine),))))
         return effects
@@ -139,18 +175,43 @@ class Tracing:
     def catch_up(self, name: str, link: Link, fresh: Mapping[Key, float], now: float) -> list[Effect]:
         """Tell a neighbour of recent events that it would have got, had it been known before what it wants.
 
-        `fresh` says since when somebody there wants what; to a subscription that is new it is told nothing.
+        `fresh` says since when somebody there wants what; to a subscription that is new it is told nothing. Of events
+        that are not here, but of which we were told, it is told as well: they were on their way to who is there now.
         """
         within_s = min(self.settings.lost_s_max / 2, now - min(fresh.values(), default=now))
         if not self.is_on or within_s <= 0:
             return []
-        entries: list[tuple[int, Entry]] = []
+        some = self._fitting(self._recent(fresh, within_s, now))
+        entries = tuple((self.step(link, entry, now), entry) for entry in some)
+        return [Send(name, Echo(link.trail.id, entries))] if entries else []
+
+    def _fitting(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """As many of these as one message tells of."""
+        left = self.settings.digest_ids_max
+        room = left * NUMBERS_MAX
+        for entry in entries:
+            left -= 1
+            room -= len(entry[4])
+            if left < 0 or room < 0:
+                return
+            yield entry
+
+    def _recent(self, fresh: Collection[Key], within_s: float, now: float) -> Iterator[Entry]:
+        """What can be said of recent events that are wanted for one of these patterns, or may be."""
         for event in self.cache.recent(within_s, now):
             keys = {key for key in self.table.matching(event.attributes) if key in fresh}
-            if keys and len(entries) < self.settings.digest_ids_max:
-                entry = self.entry(event, keys)
-                entries.append((self.step(link, entry, now), entry))
-        return [Send(name, Echo(link.trail.id, tuple(entries)))] if entries else []
+            if keys:
+                yield self.entry(event, keys)
+        for id, (entry, _, at) in reversed(self.told.items()):
+            if at < now - within_s:
+                return
+            if id not in self.cache:
+                known = dict(entry[4])
+                numbers = tuple(
+                    (key, known.get(key, 0)) for key in fresh if key in known or self.table.covers(known, key)
+                )
+                if numbers:
+                    yield (*entry[:4], numbers)
 
 
 def _merged(effects: list[Effect]) -> list[Effect]:

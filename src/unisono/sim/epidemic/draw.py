@@ -31,6 +31,8 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     "none",
 )
 CALM_S = 1.5  # before anything is published or breaks: routes are laid
+QUIET_S = 4.0  # the same where a leaf has to have found its dispatcher, though messages are lost
+MOVED_S = 2.5  # until a leaf that has lost its dispatcher has surely found another one
 
 
 def draw_epidemic(seed: int) -> EpidemicWorld:
@@ -56,6 +58,40 @@ def draw_epidemic(seed: int) -> EpidemicWorld:
         _settings(random),
         _conditions(random),
         TreeSettings() if keeps_tree else None,
+        leaves=_leaves(names, seed) if keeps_tree else {},
+    )
+
+
+def _leaves(names: tuple[str, ...], seed: int) -> dict[str, tuple[str, ...]]:
+    """The last few are leaves, perhaps; chance of its own, so that the rest of the world is as it was without."""
+    random = Random(f"{seed} leaves")
+    count = random.choice((0, 1, 2, 3))
+    inner = names[: max(2, len(names) - count)]
+    return {name: tuple(random.sample(inner, random.randint(2, len(inner)))) for name in names[len(inner) :]}
+
+
+def draw_quiet(seed: int) -> EpidemicWorld:
+    """A world in which the dispatcher of a leaf crashes, one event is published, and nothing after it."""
+    random = Random(f"{seed} quiet")
+    names = tuple(f"d{i}" for i in range(random.randint(4, 9)))
+    leaf, first, second = "leaf", *random.sample(names, 2)
+    mine, others = random.choice((("x < 9", []), ("x < 9", ["x < 9"]), ("x < 6", ["x < 9", 'kind == "a"'])))
+    script: list[Act] = [Subscribes(0.0, leaf, "u", mine)]
+    script += [Subscribes(0.0, random.choice([n for n in names if n != first]), "u", text) for text in others]
+    at = QUIET_S + random.uniform(0.0, 0.5)
+    publisher = random.choice([name for name in names if name != first])
+    script.append(Crashes(at, first, at + 60.0))
+    script.append(Publishes(at + random.uniform(0.0, MOVED_S), publisher, {"x": random.randint(0, 5)}))
+    return EpidemicWorld(
+        seed,
+        (*names, leaf),
+        (),
+        tuple(sorted(script, key=lambda act: act.at)),
+        at + MOVED_S,
+        DispatcherSettings(lost_rounds_max=100),
+        Conditions(latency_s=0.001, spread_s=0.005, loss=random.choice((0.0, 0.0, 0.1))),
+        TreeSettings(),
+        leaves={leaf: (first, second)},
     )
 
 

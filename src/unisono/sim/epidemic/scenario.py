@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from unisono.engines.epidemic.dispatcher import Dispatcher
 from unisono.sim.epidemic.draw import draw_epidemic
 from unisono.sim.epidemic.simulation import ROUNDS_AFTER_HEAL, Ending, MakeDispatcher, Simulation
+from unisono.sim.epidemic.world import EpidemicWorld
 from unisono.sim.explore.explorer import Explored
 from unisono.sim.explore.story import Finding
 
@@ -22,15 +23,15 @@ class EpidemicScenario:
     make: MakeDispatcher = Dispatcher
     promise: str | None = None
     patience_rounds: int = ROUNDS_AFTER_HEAL
+    draw: Callable[[int], EpidemicWorld] = draw_epidemic
 
 
 def explore_epidemic(scenario: EpidemicScenario) -> Explored:
     """Run one world after the other until one breaks what is of interest."""
     steps = 0
     for seed in scenario.seeds:
-        ending = Simulation(
-            draw_epidemic(seed), scenario.make, patience_rounds=scenario.patience_rounds
-        ).run()
+        world = scenario.draw(seed)
+        ending = Simulation(world, scenario.make, patience_rounds=scenario.patience_rounds).run()
         steps += ending.steps
         found = [f for f in _findings(seed, ending) if scenario.promise in (None, f.promise)]
         if found:

@@ -16,9 +16,27 @@ import msgspec
 
 from unisono.engines.epidemic import inputs as io
 from unisono.engines.epidemic.dispatcher import Dispatcher
+from unisono.engines.epidemic.leaves import (
+    Full,
+    Here,
+    LeafEffect,
+    LeafHost,
+    LeafKeeper,
+    LeafMessage,
+    SendLeaf,
+    Taken,
+)
 from unisono.engines.epidemic.messages import Message, decode_message, encode_message
 from unisono.engines.epidemic.patterns import Index, Pattern, PlainIndex
-from unisono.engines.epidemic.tree import Attach, Beat, BeatHeard, Detach, SendBeat, TreeInput, TreeKeeper
+from unisono.engines.epidemic.tree import (
+    Attach,
+    Beat,
+    BeatHeard,
+    Detach,
+    SendBeat,
+    TreeEffect,
+    TreeKeeper,
+)
 from unisono.engines.filters import parse as parse_filter
 from unisono.engines.inputs import TICK
 from unisono.model.ids import EventId
@@ -45,7 +63,7 @@ class Arrival(NamedTuple):
 
     source: str
     to: str
-    data: bytes | Message | Beat
+    data: bytes | Message | Beat | LeafMessage
 
 
 class Wake(NamedTuple):
@@ -99,15 +117,18 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class _Host:
-    """A dispatcher's life."""
+    """A dispatcher's life, and who keeps its place: nobody where the tree is given."""
 
-    def __init__(self, dispatcher: Dispatcher, keeper: TreeKeeper | None) -> None:
+    def __init__(self, dispatcher: Dispatcher, keeper: TreeKeeper | LeafKeeper | None) -> None:
         self.dispatcher = dispatcher
         self.keeper = keeper
+        self.leaves = LeafHost()
         self.wake_at = float("inf")
 
     def next_timer(self) -> float | None:
-        timers = [self.dispatcher.next_timer(), self.keeper.next_timer() if self.keeper else None]
+        timers = [self.dispatcher.next_timer(), self.leaves.next_timer()]
+        if self.keeper is not None:
+            timers.append(self.keeper.next_timer())
         return min((at for at in timers if at is not None), default=None)
 
 
@@ -188,8 +209,7 @@ class Simulation:
                 host = self.hosts.get(name)
                 if host is not None and host.wake_at == at and self.lives[name] == life:
                     host.wake_at = float("inf")
-                    if host.keeper is not None:
-                        self._keep(name, host, TICK)
+                    self._wake_keeper(name, host)
                     self.give(name, TICK)
             case Relink(name, other, is_there):
                 self.give(name, io.LinkAdded(other) if is_there else io.LinkRemoved(other))
@@ -249,21 +269,39 @@ class Simulation:
         host, data = self.hosts.get(arrival.to), arrival.data
         if host is None:
             return
-        if isinstance(data, Beat):
-            self._keep(arrival.to, host, BeatHeard(arrival.source, data))
+        if isinstance(data, Beat | LeafMessage):
+            self._keep(arrival.to, self._heard_of_places(host, arrival.source, data))
             self._set_timer(arrival.to, host)
         else:
             message = decode_message(data) if isinstance(data, bytes) else data
             self.give(arrival.to, io.Heard(arrival.source, message))
+            if isinstance(host.keeper, LeafKeeper):
+                host.keeper.overhear(arrival.source, self.kernel.now)
 
-    def _keep(self, name: str, host: _Host, input: TreeInput) -> None:
-        """Let the keeper of the tree do its part."""
-        assert host.keeper is not None
-        for effect in host.keeper.handle(input, self.kernel.now):
+    def _heard_of_places(
+        self, host: _Host, source: str, data: Beat | LeafMessage
+    ) -> list[TreeEffect] | list[LeafEffect]:
+        """Who keeps a place in the tree, or takes leaves, hears from others."""
+        now, keeper = self.kernel.now, host.keeper
+        if isinstance(keeper, LeafKeeper):
+            return keeper.hear(source, data, now) if isinstance(data, Taken | Full) else []
+        assert keeper is not None
+        if isinstance(data, Beat):
+            return keeper.handle(BeatHeard(source, data), now)
+        return host.leaves.hear(source, keeper.heard, now) if isinstance(data, Here) else []
+
+    def _wake_keeper(self, name: str, host: _Host) -> None:
+        if host.keeper is not None:
+            self._keep(name, host.keeper.handle(TICK, self.kernel.now))
+            self._keep(name, host.leaves.handle(TICK, self.kernel.now))
+
+    def _keep(self, name: str, effects: list[TreeEffect] | list[LeafEffect]) -> None:
+        """Do what the keepers of places ask for."""
+        for effect in effects:
             match effect:
-                case SendBeat(to, beat):
+                case SendBeat(to, message) | SendLeaf(to, message):
                     for at in self.network.arrivals(name, to, self.kernel.now):
-                        self.kernel.schedule(at, Arrival(name, to, beat))
+                        self.kernel.schedule(at, Arrival(name, to, message))
                 case Attach(other):
                     self.give(name, io.LinkAdded(other))
                 case Detach(other):
@@ -282,19 +320,19 @@ class Simulation:
         life = self.lives[name] = self.lives.get(name, 0) + 1
         random = Random(f"{self.world.seed} {name} {life}")
         dispatcher = self.make(name, life, random, parse, self.world.settings, self.make_index())
-        keeper = None
-        if self.world.tree is not None:
-            keeper = TreeKeeper(
-                name,
-                life,
-                Random(f"{self.world.seed} tree {name} {life}"),
-                self.world.dispatchers,
-                self.world.tree,
-            )
-        host = self.hosts[name] = _Host(dispatcher, keeper)
-        if keeper is not None:
-            self._keep(name, host, TICK)
+        host = self.hosts[name] = _Host(dispatcher, self._keeper(name, life))
+        if host.keeper is not None:
+            self._wake_keeper(name, host)
             self._set_timer(name, host)
+
+    def _keeper(self, name: str, life: int) -> TreeKeeper | LeafKeeper | None:
+        if self.world.tree is None:
+            return None
+        if name in self.world.leaves:
+            return LeafKeeper(self.world.leaves[name])
+        others = [other for other in self.world.dispatchers if other not in self.world.leaves]
+        random = Random(f"{self.world.seed} tree {name} {life}")
+        return TreeKeeper(name, life, random, others, self.world.tree)
 
     def _publish(self, name: str, attributes: dict[str, str | int | float | bool], payload: bytes) -> None:
         host = self.hosts.get(name)

@@ -59,6 +59,9 @@ class EpidemicWorld(msgspec.Struct, frozen=True):
     conditions: Conditions = Conditions()
     tree: TreeSettings | None = None
     notice_s: float = 0.3  # until neighbours of a crashed dispatcher are told, where the tree is given
+    leaves: dict[
+        str, tuple[str, ...]
+    ] = {}  # where the tree is kept: who hangs on one of these, the first that answers
     degree_max: int = 4
 
     @property
@@ -79,6 +82,7 @@ class EpidemicWorld(msgspec.Struct, frozen=True):
             "small bounds": s.lost_max < 50,
             "covering": s.covering,
             "kept tree": self.tree is not None,
+            "leaves": bool(self.leaves),
             f"cache {s.cache_policy.replace('_', ' ')}": True,
             "crashes": any(isinstance(act, Crashes) for act in self.script),
             "reconfiguration": any(isinstance(act, Rewires) for act in self.script),

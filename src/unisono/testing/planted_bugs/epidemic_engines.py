@@ -12,15 +12,16 @@ from unisono.engines.epidemic.dispatcher import Dispatcher
 from unisono.engines.epidemic.inputs import Deliver, Effect, Lose
 from unisono.engines.epidemic.known import Known
 from unisono.engines.epidemic.links import Link
-from unisono.engines.epidemic.messages import Event, Interests
+from unisono.engines.epidemic.messages import Entry, Event, Interests
 from unisono.engines.epidemic.patterns import Key
 from unisono.engines.epidemic.recovery import Recovery
 from unisono.engines.epidemic.streams import Stream, Streams
 from unisono.engines.epidemic.table import Table
+from unisono.engines.epidemic.tracing import Tracing
 from unisono.model.ids import EventId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
 
 class _TakesTwice(Known):
@@ -165,3 +166,16 @@ class TrustsTheOldSession(Dispatcher):
         for link in self.table.links.values():
             link.__class__ = _NeverForgotten
         return effects
+
+
+class _TellsWhatIsHere(Tracing):
+    def _recent(self, fresh: Collection[Key], within_s: float, now: float) -> Iterator[Entry]:
+        return (entry for entry in super()._recent(fresh, within_s, now) if entry[0] == self.name)
+
+
+class KeepsHearsayToItself(Dispatcher):
+    """A new neighbour is told of events that are here, not of those that we were only told of."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.tracing.__class__ = _TellsWhatIsHere

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from unisono.engines.epidemic.dispatcher import Dispatcher
+from unisono.sim.epidemic.draw import draw_quiet
 from unisono.sim.epidemic.scenario import RECOVERED, EpidemicScenario
 from unisono.testing.planted_bugs import epidemic_engines as broken
 from unisono.testing.planted_bugs.bug import PlantedBug
 
 _SOUND = EpidemicScenario((0, 7, 75, 153))  # where what never comes with a bug comes in time
 ROUNDS = 600  # to wait for what never comes
+SOON_ROUNDS = 2  # and for what has to come soon: long ones, as rounds in which nothing is missing are
 
 
 def _bug(name: str, says: str, source: str, promise: str, make: type[Dispatcher], seeds: range) -> PlantedBug:
@@ -59,5 +61,14 @@ EPIDEMIC_BUGS: tuple[PlantedBug, ...] = (
     _bug(
         "trusts_the_old_session", "A neighbour that has restarted is not told again what is wanted of it.",
         "sessions of links", RECOVERED, broken.TrustsTheOldSession, range(153, 154),
+    ),
+    PlantedBug(
+        "keeps_hearsay_to_itself",
+        "A leaf that has moved is not told of an event that its new dispatcher was only told of.",
+        "trails", RECOVERED,
+        EpidemicScenario(range(40), promise=RECOVERED, patience_rounds=SOON_ROUNDS, draw=draw_quiet),
+        EpidemicScenario(
+            range(40), broken.KeepsHearsayToItself, RECOVERED, patience_rounds=SOON_ROUNDS, draw=draw_quiet
+        ),
     ),
 )  # fmt: skip

@@ -76,10 +76,10 @@ fuzz: setup      ## ten thousand seeded worlds, and a hundred of them under anot
 	@for hash in 1 2; do PYTHONHASHSEED=$$hash $(BIN)/python -c "from unisono.lab.fuzz import digests; \
 	  print(*digests(range(100)))" | sha256sum; done | uniq | wc -l | grep -qx 1 && echo "100 seeds leave equal traces"
 
-fuzz-epidemic: setup      ## ten thousand seeded worlds of dispatchers: about 5 minutes
+fuzz-epidemic: setup      ## ten thousand seeded worlds of dispatchers: about 3 minutes
 	@$(BIN)/unisono lab fuzz --engine epidemic --seeds 10000
 
-fuzz-filters: setup     ## a million filter texts and events: parser, matching, covering, index; about 10 minutes
+fuzz-filters: setup     ## a million filter texts and events: parser, matching, covering, index; about 3 minutes
 	@$(BIN)/python scripts/fuzz_filters.py
 
 audit-campaign: setup   ## each violation planted among 10 million deliveries, and none: 7 audits, about 10 minutes

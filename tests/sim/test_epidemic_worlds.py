@@ -7,17 +7,21 @@ import subprocess
 import sys
 from random import Random
 
+import msgspec
 import pytest
 
 from unisono.engines.epidemic.inputs import Deliver
 from unisono.engines.epidemic.messages import Event
 from unisono.lab.fuzz import digests, fuzz, replay
 from unisono.model.ids import EventId
+from unisono.sim.epidemic.draw import MOVED_S, draw_quiet
 from unisono.sim.epidemic.forest import Forest
 from unisono.sim.epidemic.reference import Reference, reference_settings, run_reference
-from unisono.sim.epidemic.simulation import parse
+from unisono.sim.epidemic.simulation import Simulation, parse
 from unisono.sim.epidemic.trial import try_epidemic_seed
 from unisono.sim.epidemic.witness import Client, Witness
+from unisono.sim.epidemic.world import Crashes
+from unisono.sim.network import Conditions
 
 SMALL = Reference(dispatchers=25, patterns=20, rate_s=2.0, seconds=3.0, warm_s=2.0)
 
@@ -31,6 +35,7 @@ def test_some_worlds_keep_every_promise():
         "reconfiguration",
         "subscription churn",
         "kept tree",
+        "leaves",
         "covering",
         "small bounds",
     ):
@@ -40,6 +45,18 @@ def test_some_worlds_keep_every_promise():
 @pytest.mark.parametrize("seed", [1567])  # a confirmation by the end of a former link
 def test_what_was_once_wrong_is_right(seed):
     assert try_epidemic_seed(seed).is_good
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_the_one_event_published_while_a_leaf_moves_comes_when_it_has_moved(loss):
+    for seed in range(20):
+        world = draw_quiet(seed)
+        conditions = Conditions(latency_s=0.001, spread_s=0.005, loss=loss)
+        simulation = Simulation(msgspec.structs.replace(world, conditions=conditions))
+        simulation.start()
+        crash = next(act.at for act in world.script if isinstance(act, Crashes))
+        simulation.kernel.run(simulation.occur, until=crash + MOVED_S + 1.0)
+        assert not simulation.witness.owed(), seed
 
 
 def test_a_world_is_replayed_in_lines_and_alike_under_another_hash_seed():

@@ -94,6 +94,7 @@ async def campaign(args: argparse.Namespace) -> dict[str, Any]:
             dispatchers.append(await Dispatcher.start(args.loss, join))
             stack.push_async_callback(dispatchers[-1].end)
             print(f"{len(dispatchers)} dispatchers", end="\r", file=sys.stderr)
+            await asyncio.sleep(args.apart)
         formed_s = await until(lambda: is_one_tree(dispatchers), START_S)
         got: list[list[int]] = []
         tasks = []
@@ -163,6 +164,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=50)
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--patience", type=float, default=10.0, help="seconds for the last events to come")
+    parser.add_argument("--apart", type=float, default=0.0, help="seconds from one start to the next")
     parser.add_argument("--seed", type=int, default=1)
     # A key of its own: without one, whoever else on this machine has none could become part of the tree.
     os.environ.setdefault("UNISONO_KEY", secrets.token_hex(32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 
 from unisono.engines.epidemic.settings import TreeSettings
@@ -121,6 +122,53 @@ def test_it_heals_after_a_crash_of_anybody_within_three_seconds(seed):
 def test_dispatchers_that_know_only_a_few_others_make_one_tree_too():
     grove = Grove(30, 1, known=5)
     assert grove.healed_after(6.0) < 6.0
+
+
+FEW = {"known": 0, "candidates_max": 6}  # nobody can know all of twenty
+
+
+def test_all_may_join_the_same_one_though_it_cannot_know_them_all():
+    grove = Grove(20, 3, **FEW)
+    for name in grove.names[1:]:
+        grove.give(name, Meet((grove.names[0],)))
+    assert grove.healed_after(10.0) < 10.0
+    grove.kill(grove.names[0])  # the root, and all that most of them knew
+    assert grove.healed_after(6.0) < 6.0
+
+
+def test_who_comes_late_is_heard_by_those_who_know_enough_others():
+    grove = Grove(12, 1, **FEW)
+    early, late = grove.names[:9], grove.names[9:]
+    for name in early:
+        grove.give(name, Meet(tuple(early)))
+    grove.run(3.0)
+    for name in late:
+        grove.give(name, Meet(tuple(grove.random.sample(early, 3))))
+    assert grove.healed_after(HEAL_S) < HEAL_S
+
+
+def test_who_is_gone_makes_room_for_who_comes():
+    keeper = TreeKeeper("d5", 1, Random(1), ["d6", "d7"], TreeSettings(candidates_max=2))
+    keeper.handle(TICK, 0.0)
+    stranger = Beat("d5", (1, 1), ("d9", "d5"), (), True)  # of the same tree, so it has somebody to hang on
+    alive = Beat("d6", (1, 1), ("d6",), (), True)
+    keeper.handle(BeatHeard("d6", alive), 1.0)
+    keeper.handle(BeatHeard("d8", msgspec.structs.replace(stranger, path=("d8", "d9", "d5"))), 1.1)
+    assert list(keeper.candidates) == ["d6", "d7"]
+    keeper.handle(Meet(("d9",)), 1.3)  # d7 was never heard
+    assert list(keeper.candidates) == ["d6", "d9"]
+    keeper.check()
+
+
+def test_who_hangs_on_us_is_not_forgotten_for_a_stranger():
+    keeper = TreeKeeper("d5", 1, Random(1), ["d6", "d7"], TreeSettings(candidates_max=2))
+    keeper.handle(TICK, 0.0)
+    keeper.handle(BeatHeard("d6", Beat("d5", (1, 1), ("d6", "d5"), (), True)), 0.1)
+    for n in range(10, 30):
+        keeper.handle(BeatHeard(f"e{n}", Beat(f"e{n}", (1, 1), (f"e{n}",), (), True)), 0.2)
+        assert "d6" in keeper.candidates
+        assert f"e{n}" in keeper.candidates
+        keeper.check()
 
 
 def test_two_parts_that_meet_become_one():

@@ -88,7 +88,9 @@ class TreeKeeper:
         self.incarnation = incarnation
         self.random = random
         self.settings = settings or TreeSettings()
-        self.candidates = [c for c in dict.fromkeys(candidates) if c != name][: self.settings.candidates_max]
+        # Dispatchers to beat to, and when each was last heard, or met.
+        few = [c for c in dict.fromkeys(candidates) if c != name][: self.settings.candidates_max]
+        self.candidates: dict[str, float] = dict.fromkeys(few, 0.0)
         self.heard: dict[str, tuple[Beat, float]] = {}
         self.parent: str | None = None
         self.chosen_at = 0.0
@@ -114,10 +116,10 @@ class TreeKeeper:
         if self.beat_at is None:
             self.beat_at = now
             self.advanced_at = now
+            self.candidates = dict.fromkeys(self.candidates, now)
         match input:
             case Meet(candidates):
-                known = dict.fromkeys([*self.candidates, *candidates])
-                self.candidates = [c for c in known if c != self.name][: self.settings.candidates_max]
+                self._meet(candidates, now)
                 return []
             case BeatHeard(source, beat):
                 return self._hear(source, beat, now)
@@ -160,12 +162,14 @@ class TreeKeeper:
             return []
         if len(beat.path) > self.settings.path_max or len(beat.children) > self.settings.degree_max:
             return []
-        if source not in self.candidates:
-            if len(self.candidates) >= self.settings.candidates_max:
-                return []
-            self.candidates.append(source)
-        self.heard[source] = (beat, now)
         is_child = len(beat.path) > 1 and beat.path[1] == self.name
+        is_stranger = beat.root != self.root
+        if not self._know(source, now, is_needed=is_child or is_stranger):
+            return []
+        self.candidates[source] = now
+        self.heard[source] = (beat, now)
+        if is_stranger and not beat.has_room:
+            self._meet(beat.children, now)  # one of them may have room
         was_child = source in self.children
         if not is_child:
             self.children.pop(source, None)
@@ -179,6 +183,32 @@ class TreeKeeper:
             told = self._beat()
             effects += [SendBeat(to, told) for to in dict.fromkeys(x for x in (self.parent, source) if x)]
         return effects
+
+    def _meet(self, names: Iterable[str], now: float) -> None:
+        for name in names:
+            self._know(name, now, is_needed=False)
+
+    def _know(self, name: str, now: float, *, is_needed: bool) -> bool:
+        """Beat to somebody from now on; where there is no room, in place of one that is gone, or of any if need be.
+
+        Needed are those who hang on us, and those of another tree: whoever they ask may know enough others already.
+        """
+        if name in self.candidates:
+            return True
+        if name == self.name:
+            return False
+        if len(self.candidates) >= self.settings.candidates_max:
+            others = [
+                other for other in self.candidates if other not in self.children and other != self.parent
+            ]
+            gone = [o for o in others if self.candidates[o] < now - self.settings.root_silent_s]
+            if not gone and not (is_needed and others):
+                return False
+            victim = gone[0] if gone else self.random.choice(others)
+            del self.candidates[victim]
+            self.heard.pop(victim, None)
+        self.candidates[name] = now
+        return True
 
     def _room(self) -> int:
         return self.settings.degree_max - (0 if self.is_root else 1)
@@ -273,7 +303,7 @@ class TreeKeeper:
         return (
             self.name,
             self.incarnation,
-            tuple(self.candidates),
+            tuple(self.candidates.items()),
             tuple(self.heard.items()),
             (self.parent, self.root, self.count, self.path, self.beats),
             (self.chosen_at, self.advanced_at, self.beat_at),

@@ -23,7 +23,17 @@ def test_a_leaf_hangs_on_the_first_that_takes_it_and_stays() -> None:
     assert leaf.hear("a", Taken(("c",)), 0.1) == [Attach("a")]
     assert leaf.hear("a", Taken(), 0.2) == []
     assert leaf.handle(TICK, 0.25) == [SendLeaf("a", Here())]
-    assert leaf.candidates == ["a", "b", "c"]
+    assert leaf.candidates == ["a", "c", "b"]
+    leaf.check()
+
+
+def test_who_was_told_of_last_comes_next() -> None:
+    leaf = LeafKeeper(["a", "b"], LeafSettings(candidates_max=4))
+    leaf.handle(TICK, 0.0)
+    leaf.hear("a", Taken(("c", "d")), 0.1)
+    leaf.hear("a", Taken(("e", "c")), 0.3)  # d is told of no more
+    assert leaf.candidates == ["a", "e", "c", "d"]
+    assert leaf.handle(TICK, 1.9) == [Detach("a"), SendLeaf("e", Here())]
     leaf.check()
 
 
@@ -51,7 +61,13 @@ def test_who_is_full_says_so_and_names_others() -> None:
     host.check()
     leaf = LeafKeeper(["a"])
     leaf.handle(TICK, 0.0)
-    assert leaf.hear("a", Full(("p",)), 0.1) == [SendLeaf("p", Here())]
+    assert leaf.hear("a", Full(("p", "q")), 0.1) == [SendLeaf("p", Here())]
+    assert leaf.hear("p", Full(("a", "q")), 0.2) == [SendLeaf("q", Here())]
+    assert leaf.hear("q", Full(("a", "p")), 0.21) == []  # all were asked: now one with every beat
+    assert leaf.handle(TICK, 0.3) == [SendLeaf("a", Here())]
+    assert leaf.hear("a", Full(), 0.31) == []
+    assert leaf.handle(TICK, 0.5) == [SendLeaf("p", Here())]
+    assert leaf.hear("p", Taken(), 0.51) == [Attach("p")]
 
 
 def test_a_host_forgets_leaves_that_are_silent() -> None:

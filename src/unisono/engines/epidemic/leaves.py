@@ -68,6 +68,7 @@ class LeafKeeper:
         self.heard_at = 0.0  # of the host, or of whoever is tried
         self.beat_at: float | None = None
         self._tried = 0  # which candidate
+        self._refused = 0  # how many had no room, one after the other
 
     def next_timer(self) -> float | None:
         """When to hand in a Tick."""
@@ -99,18 +100,29 @@ class LeafKeeper:
 
     def hear(self, source: str, message: Taken | Full, now: float) -> list[LeafEffect]:
         """A dispatcher has answered."""
-        known = dict.fromkeys([*self.candidates, *message.peers[:PEERS_MAX]])
-        self.candidates = list(known)[: self.settings.candidates_max]
         if not self.candidates or source != self._current:
             return []
         if isinstance(message, Full):
-            left = self._move_on(now)
-            return [*left, SendLeaf(self._current, Here())]
+            return self._refuse(message, now)
+        # Those of whom it tells live: they are next, should it fall silent. Who was told of long ago may be gone.
+        known = dict.fromkeys([source, *message.peers[:PEERS_MAX], *self.candidates])
+        self.candidates = list(known)[: self.settings.candidates_max]
+        self._tried = self._refused = 0
         self.heard_at = now
         if self.host is not None:
             return []
         self.host = source
         return [Attach(source)]
+
+    def _refuse(self, full: Full, now: float) -> list[LeafEffect]:
+        """Ask the next one: at once, until all were asked; then one with every beat."""
+        known = dict.fromkeys([*self.candidates, *full.peers[:PEERS_MAX]])
+        self.candidates = list(known)[: self.settings.candidates_max]
+        self._refused += 1
+        effects = self._move_on(now)
+        if self._refused < len(self.candidates):
+            effects.append(SendLeaf(self._current, Here()))
+        return effects
 
     def overhear(self, source: str, now: float) -> None:
         """Whatever the host says shows that it is there."""

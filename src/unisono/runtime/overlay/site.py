@@ -88,6 +88,7 @@ class Site:
         self._loss = loss
         self._random = Random(secrets.randbits(64) if seed is None else seed)
         self._places: dict[str, Where] = {}
+        self._turn = 0
         self._told: asyncio.TimerHandle | None = None
         self._waiting: deque[PublishEvent] = deque(maxlen=WAITING_MAX)
         self._endpoint: Endpoint | None = None
@@ -298,4 +299,8 @@ class Site:
                         self.handle(self._waiting.popleft())
 
     def _others(self) -> list[str]:
-        return [name for name in self.tree.heard if not name.startswith(LEAF)]
+        """Dispatchers that live, another one first each time: the leaves of one that dies go different ways."""
+        known = [name for name in self.tree.heard if not name.startswith(LEAF)]
+        self._turn += 1
+        turn = self._turn % max(1, len(known))
+        return known[turn:] + known[:turn]

@@ -53,7 +53,16 @@ def test_the_worlds_are_of_every_kind():
         "repeated keys",
     ):
         assert worlds[kind] >= 20, kind
-    for kind in ("colocated", "forest", "line", "upward stamps", "return mode", "small rings", "replies"):
+    for kind in (
+        "colocated",
+        "forest",
+        "line",
+        "upward stamps",
+        "return mode",
+        "small rings",
+        "replies",
+        "peers",
+    ):
         assert worlds[kind] >= 2, kind
 
 

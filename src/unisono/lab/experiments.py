@@ -96,7 +96,8 @@ def run_fuzz_world(parameters: Mapping[str, Value], seed: int) -> Figures:
 def shape_world(world: World, parameters: Mapping[str, Value]) -> World:
     """The world with these parameters in place of what its seed drew.
 
-    Once notifications are lost, subscribers ask for them again: nobody is promised anything without that.
+    Once notifications are lost, subscribers ask for them again: nobody is promised anything without that. They do not
+    ask each other.
     """
     loss, duplication = parameters.get("loss"), parameters.get("duplication")
     changes: dict[str, object] = {}
@@ -114,7 +115,8 @@ def shape_world(world: World, parameters: Mapping[str, Value]) -> World:
     managers: ManagerSettings = msgspec.structs.replace(world.managers, ring_events=ring, stamps=stamps)
     subscribers = tuple(_shape_subscriber(s, on_gap, bool(loss), managers) for s in world.subscribers)
     plan = parameters.get("plan", world.plan)
-    return msgspec.structs.replace(world, managers=managers, subscribers=subscribers, plan=plan, **changes)
+    changes |= {"managers": managers, "subscribers": subscribers, "plan": plan, "peers": False}
+    return msgspec.structs.replace(world, **changes)
 
 
 def _shape_subscriber(

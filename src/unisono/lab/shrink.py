@@ -140,7 +140,7 @@ def _moving_cuts(world: MovingWorld) -> Iterator[list[MovingWorld]]:
     plain = MovingWorld(world.seed, (), (), (), (), (), ())
     for name in ("packets", "notifications", "storage", "watch", "clocks", "links"):
         yield [replace(world, **{name: getattr(plain, name)})]
-    yield [replace(world, ranking=False), replace(world, causal=False)]
+    yield [replace(world, ranking=False), replace(world, causal=False), replace(world, peers=False)]
     yield [_without_node(world, node) for node in world.nodes if {*world.nodes} - {*world.late, node}]
     limits = (
         "topics_max",
@@ -228,6 +228,7 @@ def _moving_settings(world: MovingWorld) -> Iterator[str]:
     owners = ", ".join(f"{t} on {n}" for t, n in zip(world.topics, world.owners, strict=True))
     yield f"nodes {', '.join(world.nodes)}; topics {owners}; {world.node.plan}, threshold {world.threshold}"
     yield from (f"member {m.name}: {_differences(m.settings)}" for m in world.members)
+    yield from ["members ask each other"] if world.peers else []
     for name in ("packets", "notifications", "storage", "watch", "clocks"):
         if text := _differences(getattr(world, name)):
             yield f"{name}: {text}"
@@ -237,7 +238,8 @@ def _still_cuts(world: World) -> Iterator[list[World]]:
     yield [replace(world, bursts=bursts) for bursts in _without(world.bursts)]
     yield [replace(world, subscribers=kept) for kept in _without(world.subscribers) if kept]
     plain = World(world.seed, (), (), ())
-    yield [replace(world, **{name: getattr(plain, name)}) for name in ("packets", "notifications", "links")]
+    names = ("packets", "notifications", "links", "peers")
+    yield [replace(world, **{name: getattr(plain, name)}) for name in names]
     yield [
         replace(world, bursts=(*world.bursts[:i], replace(burst, topics=topics), *world.bursts[i + 1 :]))
         for i, burst in enumerate(world.bursts)
@@ -250,6 +252,7 @@ def _still_settings(world: World) -> Iterator[str]:
     yield f"{world.shape}; topics {', '.join(world.topics)}; {world.plan}, threshold {world.threshold}"
     for s in world.subscribers:
         yield f"subscriber {s.name} holds {', '.join(s.topics)}: {_differences(s.settings)}"
+    yield from ["subscribers ask each other"] if world.peers else []
     for name in ("packets", "notifications", "managers"):
         if text := _differences(getattr(world, name)):
             yield f"{name}: {text}"

@@ -120,6 +120,7 @@ def process_of(publisher: str) -> str:
     return publisher.partition(".")[0]
 
 
+PEERS_SHARE = 0.3  # of the worlds in which it can matter
 _GAPS: tuple[OnGap, ...] = ("wait", "tag", "skip", "fail")
 _DRAWN_GAPS: tuple[OnGap, ...] = ("wait", "wait", "wait", "tag", "tag", "skip", "fail")
 _DRAWN_UPWARD_GAPS: tuple[OnGap, ...] = ("tag", "skip")  # the others cannot go with upward stamps
@@ -127,6 +128,22 @@ _DRAWN_UPWARD_GAPS: tuple[OnGap, ...] = ("tag", "skip")  # the others cannot go 
 
 def draw_world(seed: int) -> World:
     """The world of this seed."""
+    return _ask_peers(_draw_alone(seed))
+
+
+def _ask_peers(world: World) -> World:
+    """The same world where something may be lost for good, perhaps with subscribers that ask each other; its dice are
+    its own."""
+    random = Random(f"{world.seed} peers")
+    is_asked = any(subscriber.settings.repair for subscriber in world.subscribers)
+    if not world.notifications.loss or not is_asked or random.random() > PEERS_SHARE:
+        return world
+    ring = min(world.managers.ring_events, random.choice((2, 3)))
+    managers = msgspec.structs.replace(world.managers, ring_events=ring)
+    return msgspec.structs.replace(world, managers=managers, peers=True)
+
+
+def _draw_alone(seed: int) -> World:
     random = Random(seed)
     colocated = random.random() < 0.25
     upward = not colocated and random.random() < 0.2

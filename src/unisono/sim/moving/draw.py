@@ -34,6 +34,7 @@ from unisono.sim.moving.world import (
 from unisono.sim.network import Conditions
 
 WORKLOAD_S = 2.0  # publishing and churn end here
+PEERS_SHARE = 0.3  # of the worlds in which members that ask each other can matter
 AWAY_S_MAX = 0.8  # the longest pause or partition; short leases run out meanwhile, long ones do not
 _GAPS: tuple[OnGap, ...] = ("wait", "wait", "wait", "tag", "tag", "skip", "fail")
 _NODE = NodeSettings(
@@ -43,7 +44,17 @@ _NODE = NodeSettings(
 
 def draw_moving(seed: int) -> MovingWorld:
     """The moving world of this seed."""
-    return delete(_replicate(look(remember(retry(open_up(_draw_closed(seed)))))))
+    return _ask_peers(delete(_replicate(look(remember(retry(open_up(_draw_closed(seed))))))))
+
+
+def _ask_peers(world: MovingWorld) -> MovingWorld:
+    """The same world where something may be lost for good, perhaps with members that ask each other; its dice are its
+    own."""
+    random = Random(f"{world.seed} peers")
+    if not world.notifications.loss or world.retained or random.random() > PEERS_SHARE:
+        return world
+    managers = msgspec.structs.replace(world.managers, ring_events=random.choice((2, 3)))
+    return msgspec.structs.replace(world, managers=managers, peers=True)
 
 
 def _replicate(world: MovingWorld) -> MovingWorld:

@@ -57,9 +57,14 @@ def draw_epidemic(seed: int) -> EpidemicWorld:
         end + random.uniform(0.0, 1.0),
         _settings(random),
         _conditions(random),
-        TreeSettings() if keeps_tree else None,
+        _tree(seed) if keeps_tree else None,
         leaves=_leaves(names, seed) if keeps_tree else {},
     )
+
+
+def _tree(seed: int) -> TreeSettings:
+    """Some dispatchers cannot know all others; chance of its own here too."""
+    return TreeSettings(candidates_max=Random(f"{seed} candidates").choice((64, 6)))
 
 
 def _leaves(names: tuple[str, ...], seed: int) -> dict[str, tuple[str, ...]]:

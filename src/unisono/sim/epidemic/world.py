@@ -82,6 +82,7 @@ class EpidemicWorld(msgspec.Struct, frozen=True):
             "small bounds": s.lost_max < 50,
             "covering": s.covering,
             "kept tree": self.tree is not None,
+            "few known": self.tree is not None and self.tree.candidates_max < len(self.dispatchers),
             "leaves": bool(self.leaves),
             f"cache {s.cache_policy.replace('_', ' ')}": True,
             "crashes": any(isinstance(act, Crashes) for act in self.script),

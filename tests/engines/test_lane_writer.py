@@ -14,7 +14,9 @@ def event(index, epoch=0):
 
 
 def append(writer, count, now=0.0):
-    return [effect for _ in range(count) for effect in writer.append(lambda i: event(i, writer.epoch), now)]
+    return [
+        effect for _ in range(count) for effect in writer.append(event(writer.made + 1, writer.epoch), now)
+    ]
 
 
 def test_appends_go_out_at_once_each_predicting_its_place():

@@ -48,7 +48,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         while not self.is_stopped and not (stop and stop.is_set() and not self.engine.unconfirmed):
             while len(self.engine.unconfirmed) < WINDOW and not (stop and stop.is_set()):
-                self._carry_out(self.engine.append(record, loop.time()))
+                self._carry_out(self.engine.append(record(self.engine.made + 1), loop.time()))
             await asyncio.sleep(0.005)
             waits = self.engine.waits_since
             if waits is not None and waits + APPEND_S * self.engine.patience <= loop.time():

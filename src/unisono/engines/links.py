@@ -150,7 +150,7 @@ class Links:
     def handle(self, input: Input | Arrived, now: float) -> list[LinkEffect]:
         """Take one input at time `now`."""
         if isinstance(input, Arrived):
-            return self._arrived(input, now)
+            return self.arrived(input.source, input.packet, input.size, now)
         if input is not TICK:
             return self._wrap(self.engine.handle(input, now), now)
         effects = self._retries(now)
@@ -203,7 +203,7 @@ class Links:
 
     def _hear(self, peer: str, now: float) -> _Link:
         """A peer speaks: it is the last to be forgotten, and others may be."""
-        link = self._link(peer)
+        link = self.peers.get(peer) or self._link(peer)
         link.heard_at = now
         if next(reversed(self.peers)) != peer:  # mostly the same one speaks again
             self.peers[peer] = self.peers.pop(peer)
@@ -227,11 +227,11 @@ class Links:
     def _wrap(self, effects: list[Effect], now: float) -> list[LinkEffect]:
         wrapped: list[LinkEffect] = []
         for effect in effects:
-            if not isinstance(effect, Send):
+            if type(effect) is not Send:
                 wrapped.append(effect)
                 continue
-            link, message = self._link(effect.to), effect.message
-            if self._may_be_left_out(link, message):
+            link, message = self.peers.get(effect.to) or self._link(effect.to), effect.message
+            if type(message) is Repair and self._may_be_left_out(link):
                 continue
             link.queue.append(message)
             wrapped += self._transmit(effect.to, link, now)
@@ -242,9 +242,10 @@ class Links:
                     wrapped.append(Fail(LinkBroken(f"'{effect.to}' does not answer")))
         return wrapped
 
-    def _may_be_left_out(self, link: _Link, message: Message) -> bool:
+    def _may_be_left_out(self, link: _Link) -> bool:
+        """Whether a repair need not be sent: whoever wants it asks again."""
         limit = self.settings.answers_max
-        return bool(limit) and isinstance(message, Repair) and len(link.unacknowledged) >= limit
+        return bool(limit) and len(link.unacknowledged) >= limit
 
     def _transmit(self, peer: str, link: _Link, now: float) -> list[LinkEffect]:
         effects: list[LinkEffect] = []
@@ -255,15 +256,8 @@ class Links:
             link.next += 1
         if link.unacknowledged and link.retry_at is None:
             link.pause = self.settings.retry_s
-            self._retry(peer, link, now + link.pause)
+            link.retry_at = self._due[peer] = now + link.pause
         return effects
-
-    def _retry(self, peer: str, link: _Link, at: float | None) -> None:
-        link.retry_at = at
-        if at is None:
-            self._due.pop(peer, None)
-        else:
-            self._due[peer] = at
 
     def _packet(self, link: _Link, number: int = 0, message: Message | None = None) -> Packet:
         return Packet(number, link.heard, message, link.own, link.life)
@@ -286,7 +280,7 @@ class Links:
                 if probes:
                     break
             link.pause = min(2 * link.pause, self.settings.retry_s_max)
-            self._retry(peer, link, now + link.pause)
+            link.retry_at = self._due[peer] = now + link.pause
         return effects
 
     def _is_gone(self, peer: str, link: _Link, now: float) -> bool:
@@ -311,8 +305,8 @@ class Links:
         link.queue.extend(waiting)  # at the first meeting it was meant for whoever answers
         return self._transmit(peer, link, now)
 
-    def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
-        source, packet = arrived.source, arrived.packet
+    def arrived(self, source: str, packet: Packet, size: int, now: float) -> list[LinkEffect]:
+        """Take one packet at time `now`, of so many bytes."""
         link = self._hear(source, now) if self._is_bounded else self._link(source)
         effects: list[LinkEffect] = []
         if packet.life < link.life:
@@ -326,26 +320,32 @@ class Links:
             for number in range(link.acknowledged + 1, packet.acknowledged + 1):
                 link.unacknowledged.pop(number, None)
             link.acknowledged = packet.acknowledged
-            self._retry(source, link, None)
-            effects += self._transmit(source, link, now)
+            link.retry_at = None
+            self._due.pop(source, None)
+            if link.queue or link.unacknowledged:
+                effects += self._transmit(source, link, now)
         if packet.message is None:
             return effects
         if packet.number == link.heard + 1:
             link.heard += 1
-            effects += self._hand_on(source, packet.message, now)
+            effects += self._wrap(self.engine.handle(Received(source, packet.message), now), now)
         elif packet.number > link.heard:
-            self._keep_early(link, packet.number, packet.message, arrived.size)
-        while (message := link.early.pop(link.heard + 1, None)) is not None:
-            link.heard += 1
-            effects += self._hand_on(source, message, now)
-        if not link.early and link.early_bytes:
-            self._early_bytes -= link.early_bytes
-            link.early_bytes = 0
+            self._keep_early(link, packet.number, packet.message, size)
+        if link.early:
+            effects += self._hand_on_early(source, link, now)
         effects.append(Transmit(source, self._packet(link)))
         return effects
 
-    def _hand_on(self, source: str, message: Message, now: float) -> list[LinkEffect]:
-        return self._wrap(self.engine.handle(Received(source, message), now), now)
+    def _hand_on_early(self, source: str, link: _Link, now: float) -> list[LinkEffect]:
+        """What came out of order, as far as it is its turn."""
+        effects: list[LinkEffect] = []
+        while (message := link.early.pop(link.heard + 1, None)) is not None:
+            link.heard += 1
+            effects += self._wrap(self.engine.handle(Received(source, message), now), now)
+        if not link.early and link.early_bytes:
+            self._early_bytes -= link.early_bytes
+            link.early_bytes = 0
+        return effects
 
     def _keep_early(self, link: _Link, number: int, message: Message, size: int) -> None:
         if number in link.early or len(link.early) >= self.settings.window:

@@ -142,7 +142,9 @@ class BrokerService(ABC):
 
     def publish(self, topics: tuple[str, ...], frame: Any) -> None:
         """Put a frame in the outbox; raises BackPressureError when it is full."""
-        outbox = self._opened()
+        outbox = self._outbox
+        if outbox is None or self._state != "open":
+            outbox = self._opened()
         if len(topics) != 1:
             raise ConfigError(f"{self.url} takes a frame for one topic at a time, not for {len(topics)}")
         if not isinstance(frame, bytes):

@@ -133,23 +133,30 @@ class LocalStore:
         self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
     ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane."""
-        shelf = self._opened()
         check_bytes(record, self._record_max)
         if expected is not None:
             check_number("the expected sequence", expected)
+        check_key(lane)
         stored: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        kept = shelf.lanes.get(lane) if isinstance(lane, str) else None
+        stored.set_result(self.append_now(lane, record, expected, epoch))
+        return stored
+
+    def append_now(self, lane: str, record: bytes, expected: int | None, epoch: int) -> int | None:
+        """The same for those who are known to ask for nothing impossible, and need not wait."""
+        shelf = self._shelf
+        if self._closed or len(record) > self._record_max:
+            self._opened()
+            check_bytes(record, self._record_max)
+        kept = shelf.lanes.get(lane)
         if kept is None:
-            kept = shelf.lanes[check_key(lane)] = LocalLane()
+            kept = shelf.lanes[lane] = LocalLane()
         if expected is None:
             kept.epoch = max(kept.epoch, epoch)
-        if expected is None or (expected == kept.tail and epoch >= kept.epoch):
-            kept.tail += 1
-            kept.records.append((kept.tail, record))
-            stored.set_result(kept.tail)
-        else:
-            stored.set_result(None)
-        return stored
+        elif expected != kept.tail or epoch < kept.epoch:
+            return None
+        kept.tail += 1
+        kept.records.append((kept.tail, record))
+        return kept.tail
 
     async def read(
         self, lane: str, after: int = 0, limit: int | None = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -277,6 +278,10 @@ class NatsService(BrokerService):
 
     def _send_now(self, topic: str, frame: bytes) -> bool:
         return self.is_up.is_set() and self.client.publish_now(self.options.prefix + topic, frame)
+
+    def soon(self, do: Callable[[], None]) -> None:
+        """Call it when everything that was read at once has been heard, or in the next turn of the loop."""
+        self.client.soon(do)
 
     def push(self) -> None:
         """Send what was published in this turn of the loop now, not at its end."""

@@ -53,6 +53,8 @@ class DirectClient(Client):
         self._pieces: list[bytes] = []  # of a message that has not come to its end
         self._lacking = 0  # bytes, until it has
         self._reading: tuple[asyncio.StreamReader, asyncio.Transport] | None = None
+        self._is_hearing = False  # what was read is being handed on
+        self._then: list[Callable[[], None]] = []  # what is done afterwards
 
     async def listen(self, subject: str, hear: Hear, name: Callable[[str], str] = str) -> Subscription:
         """Subscribe; whatever comes is heard in the order of the connection, with the name of its subject."""
@@ -80,7 +82,8 @@ class DirectClient(Client):
             transport = None if writer is None else writer.transport
             if transport is None or transport.is_closing() or transport.get_write_buffer_size() > UNSENT_MAX:
                 return False
-            asyncio.get_running_loop().call_soon(self.push)
+            if not self._is_hearing:
+                asyncio.get_running_loop().call_soon(self.push)
         if reply or headers is not None:
             self._unsent.append(_with_headers(f"{subject} {reply}".rstrip(), payload, headers or {}))
         else:
@@ -95,6 +98,13 @@ class DirectClient(Client):
             self._heads.clear()
         head = self._heads[subject] = b"PUB %b " % subject.encode()
         return head
+
+    def soon(self, do: Callable[[], None]) -> None:
+        """Call it when everything that was read at once has been heard; otherwise in the next turn of the loop."""
+        if self._is_hearing:
+            self._then.append(do)
+        else:
+            asyncio.get_running_loop().call_soon(do)
 
     def push(self) -> None:
         """Write everything of this turn at once: a call into the system costs more than all that led to it."""
@@ -137,6 +147,7 @@ class DirectClient(Client):
             feed(data)
             return
         at, end, ways, heard, stats = 0, len(data), self._ways, 0, self.stats
+        self._is_hearing = True
         while at < end and data.startswith(b"MSG ", at):
             head = data.find(b"\r\n", at, at + HEAD_BYTES_MAX)
             cut = data.rfind(b" ", at + 4, head)
@@ -156,6 +167,10 @@ class DirectClient(Client):
                 way[0](way[1], data[head + 2 : tail])
             except Exception:  # nothing that anybody sends may end the connection
                 log.exception(RAISED, way[1])
+        if self._then:
+            self._do_then()
+        self._is_hearing = False
+        self.push()
         stats["in_msgs"] += heard
         stats["in_bytes"] += at
         if at > TURN_BYTES:
@@ -166,6 +181,17 @@ class DirectClient(Client):
                 self._pieces, self._lacking = [rest], 1
             else:
                 feed(rest)
+
+    def _do_then(self) -> None:
+        then, self._then = self._then, []
+        for do in then:
+            try:
+                do()
+            except Exception:
+                log.exception("what was to be done after reading raised")
+        for do in self._then:  # they want to do even more
+            asyncio.get_running_loop().call_soon(do)
+        self._then.clear()
 
     def _take_turns(self) -> None:
         """Let those who were told of something have it, before more is read."""

@@ -37,7 +37,8 @@ class AcknowledgesEarly(ManagerNode):
     """An event is out when it has its stamp, stored or not (CE-30)."""
 
     def _store_event(self, event: Stamped, then: list[Effect], now: float) -> list[Effect]:
-        effects = self._store(lambda index: EventRecord(self.epoch, index, event), [], now)
+        assert self.writer is not None
+        effects = self._store(EventRecord(self.epoch, self.writer.made + 1, event), [], now)
         return effects + [out for effect in then for out in self._reach(effect, now)]
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
@@ -51,8 +52,9 @@ class AnswersJoinsEarly(ManagerNode):
     """A join is answered before it is stored (CE-33)."""
 
     def _store_join(self, join: Join, joined: Joined, then: list[Effect], now: float) -> list[Effect]:
-        registration, reached = join.registration, joined.reached
-        effects = self._store(lambda index: JoinRecord(self.epoch, index, registration, reached), [], now)
+        assert self.writer is not None
+        record = JoinRecord(self.epoch, self.writer.made + 1, join.registration, joined.reached)
+        effects = self._store(record, [], now)
         return effects + [out for effect in then for out in self._reach(effect, now)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from unisono.model.frames import Publication, Run
 from unisono.model.payloads import decode
@@ -22,7 +23,7 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     missed: int = 0  # events that were lost or dropped just before this one
     redelivered: bool = False  # True: a former session of this durable subscriber may have been handed it
     _type: Any = Any
-    _data: Any = msgspec.UNSET
+    _data: Any = UNSET
     _epoch: int = 0  # in which it was sequenced, where a place is kept
     late: bool = False  # True: handed over after its deadline, by a subscription that has one and tags
     waited: float = 0.0  # seconds it was held back for earlier ones, where deadlines count
@@ -36,8 +37,9 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     @property
     def data(self) -> T:
         """What was published; decoded when first asked for (PayloadError if it is not what you expect)."""
-        if self._data is msgspec.UNSET:
-            self._data = decode(self._publication.body, self._publication.content, self._type)
+        if self._data is UNSET:
+            publication = self._publication
+            self._data = decode(publication.body, publication.content, self._type)
         return self._data  # type: ignore[no-any-return]
 
     @property

@@ -28,7 +28,7 @@ def encode(data: object) -> tuple[bytes, int]:
 def decode(body: bytes, content: int, type_: Any = Any) -> Any:
     """What the publisher gave, as `type_`; raises PayloadError if it does not fit."""
     if content == RAW:
-        if type_ in (Any, bytes):
+        if type_ is Any or type_ is bytes:
             return body
         return _decode_packed(body, type_, "raw bytes")
     return _decode_packed(body, type_, "payload")

@@ -42,7 +42,8 @@ class Lane:
         self._since: deque[int] = deque()  # when each of them was queued, if somebody observes
         self._size = 0
         self._current: Iterator[Event[Any]] = _NO_EVENTS
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[bool]] = []  # some may have been cancelled
+        self._is_plain = self._wants is None and options.deadline is None  # nothing but the order matters
         self._missed = 0
         self._slow_timer: asyncio.TimerHandle | None = None
         self._taken = 0  # events that have left the queue, to tell slow from stuck
@@ -69,7 +70,10 @@ class Lane:
 
     def is_idle(self, lanes: int = 1) -> bool:
         """Whether the application has taken everything and all its lanes wait for more."""
-        return not self._queue and (len(self._waiters) >= lanes or self._closed or self._error is not None)
+        if self._queue:
+            return False
+        waiting = sum(not waiter.done() for waiter in self._waiters)
+        return waiting >= lanes or self._closed or self._error is not None
 
     def _end(self) -> None:
         """Hold nobody up any more; what is queued stays for the application."""
@@ -106,7 +110,18 @@ class Lane:
     def _put(self, events: list[Event[Any]]) -> None:
         if not events or self._error is not None:
             return
-        self.received += len(events)
+        count = len(events)
+        self.received += count
+        if (
+            self._is_plain
+            and not self._missed
+            and self.observer is None
+            and self._size + count < self.options.queue
+        ):
+            self._queue.append(events)  # mostly nothing else is to be done
+            self._size += count
+            self._wake()
+            return
         if self._wants is not None and not (events := self._only_wanted(events)):
             return
         missed = self._missed  # before these; what is dropped of them was missed by the next
@@ -208,42 +223,51 @@ class Lane:
             self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(True)
 
-    def _next_batch(self) -> list[Event[Any]] | None:
-        if not self._queue:
-            return None
+    def _next_batch(self) -> list[Event[Any]]:
+        """What the queue, which is not empty, begins with."""
         batch = self._queue.popleft()
-        self._size -= len(batch)
-        self._taken += len(batch)
+        count = len(batch)
+        self._size -= count
+        self._taken += count
         if self._since:
             assert self.observer is not None
             self.observer.taken(batch, self._since.popleft(), self)
-        self._make_room()
+        if self._exchange.full:
+            self._make_room()
+        return batch if self._is_plain else self._fresh(batch)
+
+    def _fresh(self, batch: list[Event[Any]]) -> list[Event[Any]]:
+        """What of a batch is handed over only if it is not too late by then."""
         return batch
 
     def _make_room(self) -> None:
         if self in self._exchange.full and self._size <= self.options.queue // 2:
             self._exchange.make_room(self)
 
-    async def _more(self) -> bool:
-        """Wait until there is something in the queue; False when nothing will ever be."""
-        while not self._queue:
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                return False
-            if not self._opened:
-                raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.remove(waiter)
-        return True
+    def _more(self) -> asyncio.Future[bool]:
+        """True when there may be something in the queue, which is empty; False when nothing will ever be."""
+        if self._error is not None:
+            raise self._error
+        if not self._opened and not self._closed:
+            raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
+        waiter = self._waiter()
+        if self._closed:
+            waiter.set_result(False)
+        return waiter
+
+    def _waiter(self) -> asyncio.Future[bool]:
+        """True when something has changed; whoever waits for it may be cancelled."""
+        if self._waiters:
+            self._waiters = [waiter for waiter in self._waiters if not waiter.done()]
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     # For the application.
 
@@ -257,9 +281,8 @@ class Lane:
                 yield event
             if self._current is not current:
                 continue  # somebody else took events while we were away
-            batch = self._next_batch()
-            if batch is not None:
-                self._current = iter(batch)
+            if self._queue:
+                self._current = iter(self._next_batch())
             elif not await self._more():
                 return
 
@@ -281,9 +304,8 @@ class Lane:
                     self._recorder.delivered_many(self.name, batch)
                 yield batch
                 continue
-            fresh = self._next_batch()
-            if fresh is not None:
-                self._current = iter(fresh)
+            if self._queue:
+                self._current = iter(self._next_batch())
             elif not await self._more():
                 return
 
@@ -297,9 +319,8 @@ class Lane:
                     if self._recorder is not None:
                         self._recorder.delivered(self.name, event)
                     return event
-                fresh = self._next_batch()
-                if fresh is not None:
-                    self._current = iter(fresh)
+                if self._queue:
+                    self._current = iter(self._next_batch())
                 elif not await self._more():
                     raise ClosedError(f"subscription '{self.name}' is closed")
 

@@ -165,11 +165,8 @@ class Subscription(Lane, ABC):
                 event._until = self.until(event._publication)
         super()._put(events)
 
-    def _next_batch(self) -> list[Event[Any]] | None:
-        batch = super()._next_batch()
-        if batch is None or self.options.deadline is None:
-            return batch
-        return Fresh(self, batch)
+    def _fresh(self, batch: list[Event[Any]]) -> list[Event[Any]]:
+        return batch if self.options.deadline is None else Fresh(self, batch)
 
     def _is_too_late(self, event: Event[Any]) -> bool:
         """Whether an event about to be taken must be left out; with on_gap="tag" it is tagged instead."""

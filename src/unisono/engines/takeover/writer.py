@@ -10,12 +10,13 @@ attempt may still be on the way, and two attempts that take each other's places 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 from unisono.engines.effects import Append, Effect, Read
 from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.recovery import valid_records
+from unisono.model.bundles import EVENT_BYTES
 from unisono.model.lanes import (
     BundleRecord,
     EpochRecord,
@@ -51,14 +52,17 @@ class LaneWriter:
         self.waits_since: float | None = None  # since when nothing was confirmed
         self.patience = 1  # doubles each time nothing comes of it
 
-    def append(self, make: Callable[[int], Written], now: float) -> list[Effect]:
-        """Store one more record; `make` is given its index."""
+    def append(self, record: Written, now: float) -> list[Effect]:
+        """Store one more record, whose index is one more than what was made."""
         if self.state == "stopped":
             return []
         self.made += 1
-        record = make(self.made)
-        self.events += count_of(record)
-        self.bytes += size_of(record)
+        if type(record) is EventRecord:
+            self.events += 1
+            self.bytes += EVENT_BYTES + len(record.event.publication.body)
+        else:
+            self.events += count_of(record)
+            self.bytes += size_of(record)
         self.unconfirmed[self.made] = record
         if self.waits_since is None:
             self.waits_since = now
@@ -77,6 +81,12 @@ class LaneWriter:
         if record.epoch != self.epoch or self.state == "stopped":
             return [], []
         self.on_the_way = max(0, self.on_the_way - 1)
+        is_next = sequence == self.position + 1 and next(iter(self.unconfirmed), None) == record.index
+        if is_next and self.state == "open" and not self.answers:  # mostly it is so
+            self.position += 1
+            confirmed = [self.unconfirmed.pop(record.index)]
+            self.waits_since, self.patience = now if self.unconfirmed else None, 1
+            return confirmed, []
         if sequence is None:
             self.state = "broken" if self.state in ("open", "probing") else self.state
         elif record.index in self.unconfirmed:

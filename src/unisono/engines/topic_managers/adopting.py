@@ -27,6 +27,7 @@ from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Message, Replan, Routed, Stamped
 from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, JoinRecord, LaneRecord, SealRecord
 
+WRITTEN = (EventRecord, BundleRecord, JoinRecord)  # what a node's managers store
 NOTICES_MAX = 256  # epochs a subscriber may be behind
 
 Lanes: TypeAlias = dict[str, tuple[tuple[LaneRecord, ...], int]]
@@ -58,7 +59,7 @@ class Adopting(Bundling):
     # Lanes.
 
     def _appended(self, lane: str, record: LaneRecord, sequence: int | None, now: float) -> list[Effect]:
-        if isinstance(record, EventRecord | BundleRecord | JoinRecord):
+        if isinstance(record, WRITTEN):
             if self.writer is None or lane != self.writer.lane:
                 return []
             confirmed, effects = self.writer.answered(record, sequence, now)

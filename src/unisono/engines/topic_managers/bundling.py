@@ -34,7 +34,9 @@ class Bundling(Hosting):
         self._neighbours: dict[
             str, tuple[Neighbours, bool]
         ] = {}  # topic -> its group and path, and whether they are all here
-        self._at_once: set[int] = set()  # records of events that were numbered at once, until they are stored
+        self._at_once: dict[
+            int, Sequenced
+        ] = {}  # index of a record -> the place of its event, numbered at once
 
     def _bundle(self, source: str, bundle: Bundle, now: float) -> list[Effect]:
         """A publisher wants many events numbered."""
@@ -101,21 +103,23 @@ class Bundling(Hosting):
 
     def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
         """Hand a message to a manager that lives here; an event that needs no other node is numbered at once."""
-        manager = self.managers.get(topic)
-        if not isinstance(message, Create) or manager is None or manager.settings.stamps != "full":
+        manager, writer = self.managers.get(topic), self.writer
+        if type(message) is not Create or manager is None or manager.settings.stamps != "full":
             return super()._local(topic, message, now)
-        if self.writer is None or self.writer.state == "stopped" or not self._is_whole(manager):
+        if writer is None or writer.state == "stopped" or not self._is_whole(manager):
             return super()._local(topic, message, now)
         if (answered := manager.admit(message)) is not None:
             return self._carry_on(answered, now)
-        number = manager.take_number()
-        entries = {x: self.managers[x].number for x in manager.group}
+        number, entries = manager.take_number(), {}
         for x in manager.group:
-            self.managers[x].hear_of(topic, number)
+            other = self.managers[x]
+            entries[x] = other.number
+            if topic in other.lower:
+                other.lower[topic] = number
         publication = message.publication
         event = Stamped(publication, self.epoch, entries)
-        self._at_once.add(self.writer.made + 1)
         answer = Sequenced(topic, publication.id, self.epoch, entries)
+        self._at_once[writer.made + 1] = answer
         return self._store_event(event, [Announce((topic,), event), Send(publication.publisher, answer)], now)
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
@@ -145,21 +149,19 @@ class Bundling(Hosting):
         answer = SequencedBundle(bundle.incarnation, bundle.serial, self.epoch, clock, stamped.groups)
         then: list[Effect] = [Announce((piece.parts[0].topic,), piece) for piece in stamped.pieces()]
         then.append(Send(bundle.publisher, answer))
-        return self._store(lambda index: BundleRecord(self.epoch, index, stamped), then, now)
+        assert self.writer is not None
+        return self._store(BundleRecord(self.epoch, self.writer.made + 1, stamped), then, now)
 
     def _stored(self, records: list[Written], now: float) -> list[Effect]:
         """Records are safe; the events of bundles have left their managers."""
         effects: list[Effect] = []
         for record in records:
+            answer = self._at_once.pop(record.index, None)
+            if answer is not None and type(record) is EventRecord:
+                effects += self._left(record.event, answer, self._then.pop(record.index, []), now)
+                continue
             effects += super()._stored([record], now)
-            if isinstance(record, EventRecord) and record.index in self._at_once:
-                self._at_once.discard(record.index)
-                self.emitter.keep(record.event, now)
-                manager = self.managers.get(record.event.topic)
-                if manager is not None:
-                    effects += manager.finish(record.event)
-                    effects += self._carry_on(manager.unpark(now), now)
-            elif isinstance(record, BundleRecord):
+            if isinstance(record, BundleRecord):
                 self.emitter.keep_bundle(record.bundle, now)
                 for part in record.bundle.parts:
                     manager = self.managers.get(part.topic)
@@ -168,6 +170,17 @@ class Bundling(Hosting):
                         effects += self._carry_on(manager.unpark(now), now)
         return effects
 
+    def _left(self, event: Stamped, answer: Sequenced, then: list[Effect], now: float) -> list[Effect]:
+        """An event that was numbered at once is safe."""
+        self.emitter.keep(event, now)
+        manager = self.managers.get(answer.topic)
+        if manager is None:
+            return then
+        answered = manager.finish(event, answer)
+        if manager.draining:
+            answered = answered + self._carry_on(manager.unpark(now), now)
+        return then + answered if answered else then
+
     def _retire(self, now: float) -> None:
         super()._retire(now)
-        self._neighbours, self._at_once = {}, set()
+        self._neighbours, self._at_once = {}, {}

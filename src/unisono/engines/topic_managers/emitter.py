@@ -14,7 +14,8 @@ from unisono.model.bundles import Part, StampedBundle
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 from unisono.model.runs import stamped_in
 
-ENTRY_BYTES = 32  # roughly, of a stamp
+EVENT_BYTES = 128  # roughly, of an event beside its body
+ENTRY_BYTES = 32  # and of an entry of its stamp
 
 
 class Emitter:
@@ -30,14 +31,17 @@ class Emitter:
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
-        self.keep_later(stamped.topic, stamped.number, lambda _: stamped, now, _size(stamped))
+        publication, entries = stamped.publication, stamped.entries
+        topic, size = publication.topic, EVENT_BYTES + len(publication.body) + ENTRY_BYTES * len(entries)
+        self.keep_later(topic, entries[topic], lambda _: stamped, now, size)
 
     def keep_later(
         self, topic: str, number: int, event: Callable[[int], Stamped], now: float, size: int = 0
     ) -> None:
         """Remember an event whose stamp is made only if somebody asks for it."""
         if self.settings.ring_events:
-            self._ring(topic).append(number, event, size)
+            ring = self.rings.get(topic) or self._ring(topic)
+            ring.append(number, event, size)
             self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def keep_bundle(self, bundle: StampedBundle, now: float) -> None:
@@ -145,4 +149,4 @@ def _keep_part(ring: Ring, bundle: StampedBundle, part: Part) -> None:
 
 def _size(event: Stamped) -> int:
     """Roughly how many bytes it takes."""
-    return 128 + len(event.publication.body) + ENTRY_BYTES * len(event.entries)
+    return EVENT_BYTES + len(event.publication.body) + ENTRY_BYTES * len(event.entries)

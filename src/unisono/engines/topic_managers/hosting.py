@@ -6,8 +6,6 @@ of a path emits is stored in this node's lane first, and published, acknowledged
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from unisono.engines.chronicle import Chronicler
@@ -84,6 +82,9 @@ class Hosting:
     def _received(self, source: str, routed: Routed, now: float) -> list[Effect]:
         """A message for a manager, from anybody: clients speak for themselves, and only ask."""
         message = routed.message
+        if type(message) is Create:
+            reason = self._wrong(source, routed.topic, message.publication)
+            return [Reject(FrameError(reason))] if reason else self._routed(routed, now)
         if is_request(message) or isinstance(message, Nack):
             fault = self._fault(source, routed)
             if fault is not None:
@@ -101,14 +102,18 @@ class Hosting:
             return [Reject(FrameError(f"'{source}' is no node, and sent {type(message).__name__}"))]
         return self._routed(routed, now)
 
+    def _wrong(self, source: str, topic: str, publication: Publication) -> str:
+        """What is wrong with an event that is to be numbered; "" if nothing is."""
+        if self._is_too_large(publication):
+            return f"an event of '{source}' is too large with its stamp"
+        if publication.topic != topic or (publication.publisher != source and not self.is_peer(source)):
+            return f"'{source}' speaks for '{publication.publisher}' on '{publication.topic}' to '{topic}'"
+        return ""
+
     def _fault(self, source: str, routed: Routed) -> Effect | None:
         """What is wrong with a request, if anything."""
         topic, message = routed.topic, routed.message
         match message:
-            case Create(publication):
-                speaks_for, about = publication.publisher, publication.topic
-                if self._is_too_large(publication):
-                    return Reject(FrameError(f"an event of '{source}' is too large with its stamp"))
             case Nack():
                 speaks_for, about = message.subscriber, message.topic
             case Join(registration):
@@ -178,6 +183,8 @@ class Hosting:
 
     def _routed(self, routed: Routed, now: float) -> list[Effect]:
         message = routed.message
+        if type(message) is Create and not self.waits:
+            return self._local(routed.topic, message, now)
         if isinstance(message, Nack):
             return self._repair(message, now)
         if not isinstance(message, Create) and epoch_of(message) not in (None, self.epoch):
@@ -245,22 +252,22 @@ class Hosting:
         return [] if owner is None else [Send(owner, Routed(topic, message))]
 
     def _store_event(self, event: Stamped, then: list[Effect], now: float) -> list[Effect]:
-        return self._store(lambda index: EventRecord(self.epoch, index, event), then, now)
+        assert self.writer is not None
+        return self._store(EventRecord(self.epoch, self.writer.made + 1, event), then, now)
 
     def _store_join(self, join: Join, joined: Joined, then: list[Effect], now: float) -> list[Effect]:
         assert self.writer is not None
         for record in self.writer.unconfirmed.values():
             if isinstance(record, JoinRecord) and record.registration == join.registration:
                 return []  # sent again while it is being stored: the first will be answered
-        return self._store(
-            lambda index: JoinRecord(self.epoch, index, join.registration, joined.reached), then, now
-        )
+        record = JoinRecord(self.epoch, self.writer.made + 1, join.registration, joined.reached)
+        return self._store(record, then, now)
 
-    def _store(self, make: Callable[[int], Written], then: list[Effect], now: float) -> list[Effect]:
+    def _store(self, record: Written, then: list[Effect], now: float) -> list[Effect]:
+        """Put the next record into the lane; `then` follows when it is there."""
         assert self.writer is not None
-        effects = self.writer.append(make, now)
-        self._then[self.writer.made] = then
-        return effects
+        self._then[record.index] = then
+        return self.writer.append(record, now)
 
     def _stored(self, records: list[Written], now: float) -> list[Effect]:
         """Records are safe: now their events are published, acknowledged and freed."""

@@ -247,14 +247,14 @@ class TopicManager:
             effects.append(Send(manager_address(topic), Done(stamped)))
         return effects
 
-    def finish(self, event: Stamped) -> list[Effect]:
-        """An event has left."""
-        self.under_way.discard(event.number)
-        id, key = event.publication.id, event.publication.key
-        seen = self.seen.get((id.publisher, id.incarnation))
+    def finish(self, event: Stamped, answer: Sequenced | None = None) -> list[Effect]:
+        """An event has left; whoever has its answer need not have it made again."""
+        publication = event.publication
+        self.under_way.discard(event.entries[publication.topic])
+        seen = self.seen.get((publication.publisher, publication.incarnation))
         if seen is not None:
-            seen.finish(Sequenced(event.topic, id, event.epoch, event.entries))
-        return [] if key is None else self._answer_waiting(key, event)
+            seen.finish(answer or Sequenced(publication.topic, publication.id, event.epoch, event.entries))
+        return [] if publication.key is None else self._answer_waiting(publication.key, event)
 
     def _answer_waiting(self, key: str, event: Stamped) -> list[Effect]:
         """The event of a key is safe: tell those who have published it again meanwhile."""

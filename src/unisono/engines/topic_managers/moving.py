@@ -78,13 +78,19 @@ class MovingSubscriber(Subscriber):
         """
         if self.failed or self.missing.asks or self.strays or self.epoch + 1 in self.epochs.notices:
             return False
-        if not self._is_next(event):
+        if not self._is_in_turn(event):
             return False
-        clock, topic = self.clock, event.publication.topic
-        for x, number in event.entries.items():
-            if clock.get(x, number) < number:
-                clock[x] = number
-        self.reached[topic] = self.passed[topic].floor = clock[topic]
+        clock, topic, entries = self.clock, event.publication.topic, event.entries
+        number = entries[topic]
+        if self.group is not None or entries != clock | {
+            topic: number
+        }:  # else it tells nothing new of others
+            if not self._is_all_here(event):
+                return False
+            for x, told in entries.items():
+                if clock.get(x, told) < told:
+                    clock[x] = told
+        clock[topic] = self.reached[topic] = self.passed[topic].floor = number
         return True
 
     def begin_join(self, topics: Iterable[str]) -> None:
@@ -193,14 +199,24 @@ class MovingSubscriber(Subscriber):
 
     def _is_next(self, event: Stamped) -> bool:
         """Whether an event may be delivered at once, as nothing is in its way: mostly it is so."""
+        return self._is_in_turn(event) and self._is_all_here(event)
+
+    def _is_in_turn(self, event: Stamped) -> bool:
+        """Whether an event is the next one of its topic, and nothing else is under way."""
         if event.epoch != self.epoch or self.joining or self.held.held or self.assembly.open:
             return False
+        topic = event.publication.topic
+        passed = self.passed.get(topic)
+        if passed is None or passed.above:
+            return False
+        before = event.entries.get(topic, 0) - 1
+        return passed.floor == before and self.reached[topic] == before
+
+    def _is_all_here(self, event: Stamped) -> bool:
+        """Whether everything that an event in turn names is behind us."""
+        if not (self.exact or self.is_clean(event)):
+            return False
         topic, entries, reached = event.publication.topic, event.entries, self.reached
-        number = entries.get(topic, 0)
-        if reached.get(topic) != number - 1 or self.passed[topic].floor != number - 1:
-            return False
-        if self.passed[topic].above or not (self.exact or self.is_clean(event)):
-            return False
         for x, told in entries.items():
             if told < 0 or (x != topic and reached.get(x, told) < told):
                 return False

@@ -55,10 +55,17 @@ class ManagerNode(Adopting):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
-        effects = self._handle(input, now)
+        if type(input) is Received and type(input.message) is Routed:
+            effects = self._received(input.source, input.message, now)
+        elif type(input) is Appended:
+            effects = self._appended(input.lane, input.record, input.sequence, now)
+        else:
+            effects = self._handle(input, now)
         if self.planner_of is not None:
             effects = effects + self._prepared_if_done()
-        return effects if isinstance(input, Appended) else effects + self._ask_if_long(now)
+        if type(input) is not Appended and (long := self._ask_if_long(now)):
+            effects = effects + long
+        return effects
 
     def _handle(self, input: Input, now: float) -> list[Effect]:
         match input:
@@ -67,8 +74,6 @@ class ManagerNode(Adopting):
             case Controlled(control):
                 self.chronicler.learn(control)
                 return self._controlled(control, now)
-            case Appended(lane, record, sequence):
-                return self._appended(lane, record, sequence, now)
             case ReadBack():
                 return self._read_back(input, now)
             case Suspected(node):
@@ -215,7 +220,7 @@ class ManagerNode(Adopting):
         twin.finisher = None if self.finisher is None else self.finisher.copy()
         twin.adopting = None if self.adopting is None else dict(self.adopting)
         twin.notices, twin._then = dict(self.notices), dict(self._then)
-        twin._neighbours, twin._at_once = dict(self._neighbours), set(self._at_once)
+        twin._neighbours, twin._at_once = dict(self._neighbours), dict(self._at_once)
         twin.waiting, twin.early, twin.asking = list(self.waiting), list(self.early), dict(self.asking)
         return twin
 

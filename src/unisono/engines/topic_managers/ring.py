@@ -38,7 +38,15 @@ class Ring:
 
     def append(self, number: int, event: Callable[[int], Stamped], size: int = 0) -> None:
         """Keep the event with this number, which takes so many bytes; the newest is always kept."""
-        if number > self.newest or self._find(number) is None:
+        if number > self.newest:
+            self._kept.append(_Kept(range(number, number + 1), event, size))
+            self._firsts.append(number)
+            self.newest = number
+            self._count += 1
+            self._bytes += size
+            if self._count > self.limit or (self.bytes_max and self._bytes > self.bytes_max):
+                self._make_room()
+        elif self._find(number) is None:
             self.extend(range(number, number + 1), event, size)
 
     def extend(self, numbers: range, event: Callable[[int], Stamped], size: int) -> None:

@@ -60,9 +60,11 @@ class Seen:
 
     def finish(self, sequenced: Sequenced) -> None:
         """The event has its whole stamp."""
-        if sequenced.id.n >= self.floor:
-            self._known[sequenced.id.n] = sequenced
-            self._trim()
+        n = sequenced.id.n
+        if n >= self.floor:
+            self._known[n] = sequenced
+            if len(self._known) > self.limit:
+                self._trim()
 
     def _trim(self) -> None:
         while len(self._known) > self.limit and next(iter(self._known.values())) is not None:
@@ -80,8 +82,9 @@ class Seen:
             self.floor = n
             if n > self.newest:
                 self._known.clear()
-            for known in [k for k in self._known if k < n]:
-                del self._known[known]
+            else:
+                for known in [k for k in self._known if k < n]:
+                    del self._known[known]
 
     def copy(self) -> Seen:
         """An independent twin."""

@@ -36,15 +36,16 @@ class Door:
         client = source.partition(".")[0]
         if client in nodes:
             return f"'{client}' is the name of a node"
+        is_small = SIZE_MOST * frame_bytes <= self._event_bytes_max
+        if is_small and type(message) is Routed and type(message.message) is Create:
+            return None  # nearly all that is ever asked
         match message:
-            case Bundle() | Routed(_, Create()) if SIZE_MOST * frame_bytes <= self._event_bytes_max:
-                return None
             case Routed(_, Create(publication)):
                 if _size(publication) > self._event_bytes_max:
                     return f"an event of '{source}' is over the limit of {self._event_bytes_max} bytes"
                 return None
             case Bundle():
-                if message.size > self._event_bytes_max:
+                if not is_small and message.size > self._event_bytes_max:
                     return f"a bundle of '{source}' is over the limit of {self._event_bytes_max} bytes"
                 return None
             case None | Report() | Recall() | Routed(_, Nack()) | Survey() | Clear():

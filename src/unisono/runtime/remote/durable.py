@@ -257,8 +257,8 @@ class DurableSubscription(RemoteSubscription):
             if self.waiting and not room:
                 if not await self._more_room():
                     return []
-            elif (fresh := self._next_batch()) is not None:
-                self._current = iter(fresh)
+            elif self._queue:
+                self._current = iter(self._next_batch())
             elif not await self._more():
                 return []
 
@@ -270,13 +270,7 @@ class DurableSubscription(RemoteSubscription):
             return False
         if self._window.is_low:
             self._save()
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.remove(waiter)
-        return True
+        return await self._waiter()
 
     def _give(self, batch: list[Event[Any]]) -> list[Event[Any]]:
         window, wanted = self._window, []

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Effect
 from unisono.engines.inputs import TICK, Input
-from unisono.engines.links import Arrived, LinkEffect, Links, LinkSettings, Transmit
+from unisono.engines.links import LinkEffect, Links, LinkSettings, Transmit
 from unisono.model.frames import Packet
 from unisono.runtime.timer import EngineTimer
 
@@ -49,15 +49,31 @@ class Host:
         self._waits_for: asyncio.Future[object] | None = None
         self._closed = False
 
-    def handle(self, input: Input | Arrived) -> None:
+    def handle(self, input: Input) -> None:
         """Let the engine take an input, and carry out what follows."""
         if self._closed:
             return
         try:
             self._effects.extend(self.links.handle(input, self._loop.time()))
         except Exception:
-            self.stumbles += 1
-            log.exception("'%s' could not make sense of %.300r", self.address, input)
+            self._stumble(input)
+        self._go_through()
+
+    def arrived(self, source: str, packet: Packet, size: int = 0) -> None:
+        """The network brought a packet, of so many bytes."""
+        if self._closed:
+            return
+        try:
+            self._effects.extend(self.links.arrived(source, packet, size, self._loop.time()))
+        except Exception:
+            self._stumble(packet)
+        self._go_through()
+
+    def _stumble(self, over: object) -> None:
+        self.stumbles += 1
+        log.exception("'%s' could not make sense of %.300r", self.address, over)
+
+    def _go_through(self) -> None:
         if self._working:
             return  # whoever is at it goes on with these
         self._work()
@@ -68,10 +84,6 @@ class Host:
     def is_idle(self) -> bool:
         """Whether everything that the engine asked for has been carried out."""
         return not self._effects and self._waits_for is None and not self._closed
-
-    def arrived(self, source: str, packet: Packet, size: int = 0) -> None:
-        """The network brought a packet, of so many bytes."""
-        self.handle(Arrived(source, packet, size))
 
     def close(self) -> asyncio.Future[object] | None:
         """Do nothing any more; returns what is still being carried out, cancelled."""
@@ -90,11 +102,11 @@ class Host:
         try:
             while self._effects and self._waits_for is None:
                 effect = self._effects.popleft()
-                if isinstance(effect, Transmit):
+                if type(effect) is Transmit:
                     if effect.packet.message is not None or not self._answers(effect.to):
                         self._transmit(effect.to, effect.packet)
                     continue
-                pending = self._carry_out(effect)
+                pending = self._carry_out(effect)  # type: ignore[arg-type]
                 if pending is not None:
                     self._waits_for = asyncio.ensure_future(pending)
                     self._waits_for.add_done_callback(self._go_on)
@@ -104,7 +116,7 @@ class Host:
     def _answers(self, to: str) -> bool:
         """Whether a packet goes the same way at once, which acknowledges everything that one without a message would."""
         last = self._effects[-1] if self._effects else None
-        return isinstance(last, Transmit) and last.to == to
+        return type(last) is Transmit and last.to == to
 
     def _go_on(self, done: asyncio.Future[object]) -> None:
         self._waits_for = None

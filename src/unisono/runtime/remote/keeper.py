@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,6 +34,8 @@ LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not tha
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
 
+AppendNow: TypeAlias = Callable[[str, bytes, int | None, int], int | None]
+
 T = TypeVar("T")
 
 log = logging.getLogger("unisono")
@@ -51,6 +53,7 @@ class Keeper:
         self._heard_at = 0.0  # of any of them, or when the first was asked for
         self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
         self._store = store
+        self._append_now: AppendNow | None = getattr(store, "append_now", None)  # where nobody has to wait
         self._chest = Chest(store, frame_bytes_max)
         self._swept = 0  # the epoch after which large things were swept up
         self._answer = answer
@@ -142,8 +145,8 @@ class Keeper:
     def carry_out(self, effect: Effect) -> bool:
         """Do what an effect asks of the store; False if it asks nothing of it."""
         match effect:
-            case Append(lane, record, expected):
-                self._append(lane, record, expected)
+            case Append():
+                self.append(effect)
             case Read():
                 self._want(effect)
             case Decide(control):
@@ -166,9 +169,11 @@ class Keeper:
 
     # Lanes.
 
-    def _append(self, lane: str, record: LaneRecord, expected: int | None) -> None:
+    def append(self, append: Append) -> None:
+        """Put a record at the end of a lane; what became of it is told later, or at once."""
+        lane, record, expected = append.lane, append.record, append.expected
         data = encode_record(record)
-        if isinstance(record, EpochRecord) and not self._chest.holds(data):
+        if type(record) is EpochRecord and not self._chest.holds(data):
             self._begin(self._append_large(lane, record, data, expected))
             return
         self._put(lane, record, data, expected)
@@ -181,6 +186,9 @@ class Keeper:
 
     def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
         try:
+            if self._append_now is not None:
+                self._answer(Appended(lane, record, self._append_now(lane, data, expected, record.epoch)))
+                return
             stored = self._store.append(lane, data, expected, record.epoch)
         except TROUBLES as error:
             self._trouble(error)
@@ -188,10 +196,7 @@ class Keeper:
         if not self._under_way:
             self._heard_at = asyncio.get_running_loop().time()
         self._under_way += 1
-        if stored.done():  # a store in this process
-            self._appended(lane, record, stored)
-        else:
-            stored.add_done_callback(lambda done: self._appended(lane, record, done))
+        stored.add_done_callback(lambda done: self._appended(lane, record, done))
 
     def _appended(self, lane: str, record: LaneRecord, done: asyncio.Future[int | None]) -> None:
         self._under_way -= 1

@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from unisono.engines.effects import Announce, Effect, Fail, Reject
+from unisono.engines.effects import Announce, Append, Effect, Fail, Reject
 from unisono.engines.inputs import Appended, Controlled, Input, Received, Suspected
 from unisono.engines.links import Links, LinkSettings
 from unisono.engines.plan import Plan
@@ -63,6 +63,7 @@ from unisono.runtime.remote.wire import (
 RECORD_ROOM = 4096  # of a frame, for what a record says beside the event and its stamp
 LIFE_AHEAD_NS = 10 * 365 * 86400 * 10**9
 NODES_MAX = 4096  # names of nodes that are remembered
+SOURCES_MAX = 4096  # and of those who send packets
 TROUBLE_MAX = 500  # characters of a reason
 
 RETAIN_RECORDS = 1_000_000  # of the past, unless somebody wants more or less
@@ -116,7 +117,12 @@ class Node:
         self._stop = asyncio.Event()
         self._error: UnisonoError | None = None
         self._serving = asyncio.Event()
+        self._serves = False  # the same, asked for every event
         self._nodes = {self.name}  # names that are known to be nodes
+        self._sources: dict[
+            str, tuple[str, bool]
+        ] = {}  # topic -> who sends packets on it, and whether a node
+        self._ways: dict[str, str] = {}  # client -> the topic on which it hears us
         self._clocks = Shortener()
         self._door = Door(service.capabilities.frame_bytes_max)
         self._told_of = (0, b"")  # the version of a control record, and what clients are told of it
@@ -283,36 +289,42 @@ class Node:
     def _handle(self, input: Input) -> None:
         if self._error is not None:
             return  # whoever has failed takes nothing in, and so confirms nothing
-        if isinstance(input, Controlled):
+        if type(input) is Appended:
+            if type(input.record) is JoinRecord:
+                self._clocks.forget(input.record.registration.topics)
+        elif isinstance(input, Controlled):
             self._nodes.update(input.control.nodes)
-        if isinstance(input, Appended) and isinstance(input.record, JoinRecord):
-            self._clocks.forget(input.record.registration.topics)
+            self._ways.clear()
         self.observer.handled(input)
         self._host.handle(input)
-        if isinstance(input, Controlled):
-            self._tell_clients()
-        self._note_serving()
+        if type(input) is not Appended:
+            if isinstance(input, Controlled):
+                self._tell_clients()
+            self._note_serving()
 
     def _note_serving(self) -> None:
-        if self._serving.is_set():
+        if self._serves:
             return
         control = self.control
         if control is None or control.state != "active" or self.name not in control.live:
             return
         if self.engine.epoch == control.epoch:
+            self._serves = True
             self._serving.set()
 
     def _packets(self, topic: str, frame: bytes) -> None:
         if self._error is not None:
             return
         try:
-            source, is_node = source_of(topic)
-            if source.endswith(f".{PART}"):
-                self._watched.hear(source, frame, asyncio.get_running_loop().time())
-                return
-            if source == OPERATOR:
-                self._host.handle(Received(self.name, decode_replan(frame)))
-                return
+            source, is_node = self._sources.get(topic) or source_of(topic)
+            if topic not in self._sources:
+                if source.endswith(f".{PART}"):
+                    self._watched.hear(source, frame, asyncio.get_running_loop().time())
+                    return
+                if source == OPERATOR:
+                    self._host.handle(Received(self.name, decode_replan(frame)))
+                    return
+                self._remember(topic, source, is_node)
             packets = decode_packets(frame)
         except (FrameError, ValueError) as error:
             self._reject(topic, error)
@@ -322,8 +334,9 @@ class Node:
                 topic, f"node '{source}' speaks a release that forgets what is kept here; upgrade it"
             )
             return
-        if is_node and len(self._nodes) < NODES_MAX:
+        if is_node and source not in self._nodes and len(self._nodes) < NODES_MAX:
             self._nodes.add(source)
+            self._ways.clear()
         self.observer.arrived(packets)
         size = len(frame) // max(1, len(packets))
         for packet in packets:
@@ -335,6 +348,12 @@ class Node:
             else:
                 self._reject(topic, reason)
         self._note_serving()
+
+    def _remember(self, topic: str, source: str, is_node: bool) -> None:
+        """Who sends packets on a topic."""
+        if len(self._sources) >= SOURCES_MAX:
+            self._sources.clear()
+        self._sources[topic] = source, is_node
 
     def _note_life(self, life: int) -> None:
         """Somebody has begun a life; no clock is wrong by years."""
@@ -360,9 +379,17 @@ class Node:
         return min((self._speaks.get(node, SPEAKS) for node in control.nodes), default=SPEAKS)
 
     def _transmit(self, to: str, packet: Packet) -> None:
-        is_node = to in self._nodes
         self.observer.transmits(packet)
-        self._post.send(between_nodes(self.name, to) if is_node else to_client(to, self.name), packet)
+        self._post.send(self._ways.get(to) or self._way(to), packet)
+
+    def _way(self, to: str) -> str:
+        """The topic on which somebody hears us."""
+        if to in self._nodes:
+            return between_nodes(self.name, to)
+        if len(self._ways) >= SOURCES_MAX:
+            self._ways.clear()
+        way = self._ways[to] = to_client(to, self.name)
+        return way
 
     def _asked(self, topic: str, frame: bytes) -> None:
         """Somebody asks whoever is there."""
@@ -431,7 +458,12 @@ class Node:
 
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
         self.observer.carries_out(effect)
+        if type(effect) is Append:
+            self._keeper.append(effect)
+            return None
         match effect:
+            case Announce((topic,), Stamped() as note):
+                self._post.announce(topic, note)
             case Announce(topics, (Stamped() | StampedBundle() | Heartbeat() | EpochNotice()) as note):
                 short = self._clocks.shorten(note) if isinstance(note, StampedBundle) else note
                 for topic in topics:

@@ -237,7 +237,7 @@ def _publications(packet: Packet) -> list[Publication]:
 
 
 def _count(record: EventRecord | BundleRecord) -> int:
-    return len(record.bundle.order) if isinstance(record, BundleRecord) else 1
+    return 1 if type(record) is EventRecord else len(record.bundle.order)  # type: ignore[union-attr]
 
 
 def _key(publication: Publication) -> tuple[str, int, int]:

@@ -23,6 +23,9 @@ class Post:
         self.frames = 0
         self.refused = 0  # frames the service did not take; links and rings repeat what was in them
         self._service = service
+        self._soon: Callable[[Callable[[], None]], object] = (
+            getattr(service, "soon", None) or asyncio.get_running_loop().call_soon
+        )
         self._push: Callable[[], None] | None = getattr(service, "push", None)
         self._limit = service.capabilities.frame_bytes_max
         self._packets: dict[str, list[Packet]] = {}
@@ -83,7 +86,7 @@ class Post:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            self._soon(self.flush)
 
     def flush(self) -> None:
         """Hand over everything that waits."""

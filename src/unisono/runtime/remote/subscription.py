@@ -365,7 +365,10 @@ class RemoteSubscription(Subscription):
             return
         try:
             assert isinstance(frame, bytes)
-            notes = self._whole(decode_notes(frame))
+            heard = decode_notes(frame)
+            if len(heard) == 1 and type(heard[0]) is Stamped and self._takes(heard[0]):
+                return  # mostly, while there is little to do
+            notes = self._whole(heard)
         except (FrameError, AssertionError):
             self.rejected += 1
             return
@@ -380,8 +383,6 @@ class RemoteSubscription(Subscription):
 
     def _whole(self, notes: list[Note]) -> list[Whole]:
         """Notifications with their whole clocks; where nobody orders, nobody needs them."""
-        if len(notes) == 1 and type(notes[0]) is Stamped:
-            return notes  # type: ignore[return-value]
         if self._host is None:
             return [note.piece if isinstance(note, DeltaBundle) else note for note in notes]
         lengthen = self._clocks.lengthen
@@ -431,11 +432,14 @@ class RemoteSubscription(Subscription):
                     events = publications_of(note.publisher, note.incarnation, part)
                     self._put([self._event(publication) for publication in events])
 
+    def _takes(self, event: Stamped) -> bool:
+        """Take a single event, if nobody looks on or lags, and nothing else is to be done."""
+        return self.observer is None and not self._client.full and self._hands_over(event)
+
     def _hands_over(self, event: Stamped) -> bool:
         """Take the short way, if the engine has nothing to do but to let an event through."""
-        assert self._host is not None
-        assert self._member is not None
-        if not self._host.is_idle or not self._member.hand_over(event):
+        host, member = self._host, self._member
+        if host is None or member is None or not host.is_idle or not member.hand_over(event):
             return False
         if self._peers is not None:
             self._peers.keep(event)

@@ -114,9 +114,9 @@ class LooksAtNothingBetween(ManagerNode):
 class AnnouncesBundlesEarly(ManagerNode):
     """Tells of a bundle when it is numbered, not when it is stored."""
 
-    def _store(self, make: Callable[[int], Written], then: list[Effect], now: float) -> list[Effect]:
+    def _store(self, record: Written, then: list[Effect], now: float) -> list[Effect]:
         early = [e for e in then if isinstance(e, Announce) and isinstance(e.notification, StampedBundle)]
-        return super()._store(make, [e for e in then if e not in early], now) + early
+        return super()._store(record, [e for e in then if e not in early], now) + early
 
 
 class SendsTheLastFirst(Publisher):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unisono.engines.effects import Deliver, Effect, Lose
 from unisono.engines.inputs import Input, Notified, Received, Tick
-from unisono.engines.links import Arrived, LinkEffect, Links, Transmit
+from unisono.engines.links import LinkEffect, Links, Transmit
 from unisono.engines.plan import Conflicts, Plan, rank_line
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.publisher import Publisher
@@ -218,28 +218,30 @@ def never_waits(causal: bool) -> Publisher:
 class OvertakingLinks(Links):
     """Hands messages on as they arrive."""
 
-    def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
-        link, packet = self._link(arrived.source), arrived.packet
+    def arrived(self, source: str, packet: Packet, size: int, now: float) -> list[LinkEffect]:
+        """In any order."""
+        link = self._link(source)
         if packet.message is None or packet.number <= link.heard or packet.number in link.early:
-            return super()._arrived(arrived, now)
+            return super().arrived(source, packet, size, now)
         effects: list[LinkEffect] = []
-        effects += self.engine.handle(Received(arrived.source, packet.message), now)
+        effects += self.engine.handle(Received(source, packet.message), now)
         link.early[packet.number] = packet.message
         while link.heard + 1 in link.early:
             link.heard += 1
             del link.early[link.heard]
-        return [*effects, Transmit(arrived.source, Packet(0, link.heard))]
+        return [*effects, Transmit(source, Packet(0, link.heard))]
 
 
 class RepeatingLinks(Links):
     """Hands on what arrives twice, twice."""
 
-    def _arrived(self, arrived: Arrived, now: float) -> list[LinkEffect]:
-        link, packet = self._link(arrived.source), arrived.packet
+    def arrived(self, source: str, packet: Packet, size: int, now: float) -> list[LinkEffect]:
+        """As often as it comes."""
+        link = self._link(source)
         again = packet.message is not None and packet.number == link.heard
-        effects = super()._arrived(arrived, now)
+        effects = super().arrived(source, packet, size, now)
         if again and packet.message is not None:
-            effects += self.engine.handle(Received(arrived.source, packet.message), now)
+            effects += self.engine.handle(Received(source, packet.message), now)
         return effects
 
 

@@ -233,6 +233,9 @@ class Links:
             link, message = self.peers.get(effect.to) or self._link(effect.to), effect.message
             if type(message) is Repair and self._may_be_left_out(link):
                 continue
+            if not link.queue and len(link.unacknowledged) < self.settings.window:
+                wrapped.append(self._first_time(effect.to, link, message, now))
+                continue
             link.queue.append(message)
             wrapped += self._transmit(effect.to, link, now)
             if len(link.queue) > self.settings.queue_max:
@@ -250,14 +253,21 @@ class Links:
     def _transmit(self, peer: str, link: _Link, now: float) -> list[LinkEffect]:
         effects: list[LinkEffect] = []
         while link.queue and len(link.unacknowledged) < self.settings.window:
-            message = link.queue.popleft()
-            link.unacknowledged[link.next] = message
-            effects.append(Transmit(peer, self._packet(link, link.next, message)))
-            link.next += 1
+            effects.append(self._first_time(peer, link, link.queue.popleft(), now))
         if link.unacknowledged and link.retry_at is None:
             link.pause = self.settings.retry_s
             link.retry_at = self._due[peer] = now + link.pause
         return effects
+
+    def _first_time(self, peer: str, link: _Link, message: Message, now: float) -> Transmit:
+        """Send a message, and once more later unless it is acknowledged."""
+        number = link.next
+        link.next = number + 1
+        link.unacknowledged[number] = message
+        if link.retry_at is None:
+            link.pause = self.settings.retry_s
+            link.retry_at = self._due[peer] = now + link.pause
+        return Transmit(peer, Packet(number, link.heard, message, link.own, link.life))
 
     def _packet(self, link: _Link, number: int = 0, message: Message | None = None) -> Packet:
         return Packet(number, link.heard, message, link.own, link.life)

@@ -170,7 +170,8 @@ class DirectClient(Client):
         if self._then:
             self._do_then()
         self._is_hearing = False
-        self.push()
+        if self._unsent:
+            self.push()
         stats["in_msgs"] += heard
         stats["in_bytes"] += at
         if at > TURN_BYTES:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from unisono.model.frames import Publication, Run
-from unisono.model.payloads import decode
+from unisono.model.payloads import RAW, decode
 
 T = TypeVar("T")
 
@@ -39,7 +39,10 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
         """What was published; decoded when first asked for (PayloadError if it is not what you expect)."""
         if self._data is UNSET:
             publication = self._publication
-            self._data = decode(publication.body, publication.content, self._type)
+            if publication.content == RAW and self._type is Any:
+                self._data = publication.body
+            else:
+                self._data = decode(publication.body, publication.content, self._type)
         return self._data  # type: ignore[no-any-return]
 
     @property

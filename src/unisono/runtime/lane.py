@@ -120,8 +120,12 @@ class Lane:
         ):
             self._queue.append(events)  # mostly nothing else is to be done
             self._size += count
-            self._wake()
+            if self._waiters:
+                self._wake()
             return
+        if self.options.deadline is not None:
+            for event in events:
+                event._until = self.until(event._publication)
         if self._wants is not None and not (events := self._only_wanted(events)):
             return
         missed = self._missed  # before these; what is dropped of them was missed by the next
@@ -223,11 +227,10 @@ class Lane:
             self._wake()
 
     def _wake(self) -> None:
-        if self._waiters:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(True)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(True)
 
     def _next_batch(self) -> list[Event[Any]]:
         """What the queue, which is not empty, begins with."""
@@ -256,17 +259,13 @@ class Lane:
             raise self._error
         if not self._opened and not self._closed:
             raise ClosedError(f"subscription '{self.name}' is not open; use 'async with'")
-        waiter = self._waiter()
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self._closed:
             waiter.set_result(False)
-        return waiter
-
-    def _waiter(self) -> asyncio.Future[bool]:
-        """True when something has changed; whoever waits for it may be cancelled."""
-        if self._waiters:
-            self._waiters = [waiter for waiter in self._waiters if not waiter.done()]
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        elif self._waiters:
+            self._waiters = [*(other for other in self._waiters if not other.done()), waiter]
+        else:
+            self._waiters.append(waiter)
         return waiter
 
     # For the application.

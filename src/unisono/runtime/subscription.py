@@ -49,6 +49,7 @@ class Subscription(Lane, ABC):
         self.joins = self.leaves = 0  # topics
         self.on_open: Callable[[Subscription], object] | None = None  # may refuse by raising
         self.on_close: Callable[[Subscription], object] | None = None
+        self._is_total = options.is_total
         self._left_out = 0  # events dropped when they were about to be taken, and not told of yet
         self._changing = asyncio.Lock()
 
@@ -154,16 +155,16 @@ class Subscription(Lane, ABC):
         in_order: bool = True,
         epoch: int = 0,
     ) -> Event[Any]:
-        stamp = entries if self.options.is_total else None
-        return Event(publication, stamp, 0, in_order, _type=self.options.type, _epoch=epoch)
+        return Event(
+            publication,
+            entries if self._is_total else None,
+            0,
+            in_order,
+            _type=self.options.type,
+            _epoch=epoch,
+        )
 
     # Deadlines.
-
-    def _put(self, events: list[Event[Any]]) -> None:
-        if self.options.deadline is not None:
-            for event in events:
-                event._until = self.until(event._publication)
-        super()._put(events)
 
     def _fresh(self, batch: list[Event[Any]]) -> list[Event[Any]]:
         return batch if self.options.deadline is None else Fresh(self, batch)

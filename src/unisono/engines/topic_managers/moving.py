@@ -76,7 +76,7 @@ class MovingSubscriber(Subscriber):
 
         It is what `handle` would do: deliver it, and nothing else. Who is told of single events all day saves time.
         """
-        if self.failed or self.missing.asks or self.strays or self.epoch + 1 in self.epochs.notices:
+        if self.missing.asks or self.strays or self.failed or self.epoch + 1 in self.epochs.notices:
             return False
         if not self._is_in_turn(event):
             return False

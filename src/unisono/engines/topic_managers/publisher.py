@@ -169,15 +169,15 @@ class Publisher:
         """Send what may go."""
         effects: list[Effect] = []
         for queue in self.queues.values():
-            while batch := self._next_batch(queue, now):
+            while queue and (batch := self._next_batch(queue, now)):
                 effects.append(self._dispatch(batch))
         if self.control is not None:
             self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
-        return effects + (self._ask(now) if self.has_met else [])
+        return effects + self._ask(now) if self.has_met else effects
 
     def _next_batch(self, queue: deque[Publication], now: float) -> list[Publication]:
         """As many events as may travel together now."""
-        if not queue or (to := self._ready(queue[0])) is None:
+        if (to := self._ready(queue[0])) is None:
             return []
         batch: list[Publication] = []
         load, outgoing, topics, size = self.load, self.outgoing, set[str](), 0
@@ -224,11 +224,11 @@ class Publisher:
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
         topic, control = publication.topic, self.control
-        if not self.may_send(publication):
+        if self.causal and not self.may_send(publication):
             return None
         if control is None:
             return ""
-        if not self._exists(topic):
+        if topic not in control.plan.parent:
             self._estrange(topic)  # it stays where it is: whatever comes next must follow it
             return None
         to = control.owner[topic]
@@ -238,12 +238,12 @@ class Publisher:
         """Send events that are out from now on."""
         control, self.serial = self.control, self.serial + 1
         to = "" if control is None else control.owner[batch[0].topic]
-        ns = [publication.n for publication in batch]
         self.sent[self.serial], self.left[self.serial] = Sent(to, batch), len(batch)
-        self.serials.update(dict.fromkeys(ns, self.serial))
         self.busy[to] = self.busy.get(to, 0) + 1
         if len(batch) == 1:
+            self.serials[batch[0].n] = self.serial
             return self._create(batch[0], self.newest, min(self.outgoing))
+        self.serials.update(dict.fromkeys([publication.n for publication in batch], self.serial))
         topics = dict.fromkeys([publication.topic for publication in batch])
         after = {topic: self._before(topic, self.newest) for topic in topics}
         bundle = bundle_of(batch, self.serial, min(self.outgoing), after)

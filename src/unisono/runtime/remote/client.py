@@ -149,7 +149,7 @@ class Client:
                 "or everything with `unisono up`"
             ) from None
         self._publisher = Publisher(causal=self._causal, bundles=self.speaks >= BUNDLES)
-        self._voice = self.host(self.name, self._publisher, self._carry_out)
+        self._voice = self.host(self.name, self._publisher, self._carry_out, self.post.flush)
 
     def _trouble(self, error: UnisonoError) -> None:
         """The broker has something to tell: what it forbids at first, it forbids for good."""
@@ -191,14 +191,22 @@ class Client:
 
     # Hosts.
 
-    def host(self, address: str, engine: Engine, carry_out: CarryOut) -> Host:
+    def host(
+        self,
+        address: str,
+        engine: Engine,
+        carry_out: CarryOut,
+        afterwards: Callable[[], None] | None = None,
+    ) -> Host:
         """Give an engine an address, and let it know who sequences what."""
-        part = part_of(address)
+        part, send = part_of(address), self.post.send if afterwards is None else self.post.put
 
         def transmit(to: str, packet: Packet) -> None:
-            self.post.send(to_node(part, to), packet)
+            send(to_node(part, to), packet)
 
-        host = self._hosts[address] = Host(address, engine, self.newest_life, transmit, carry_out)
+        host = self._hosts[address] = Host(
+            address, engine, self.newest_life, transmit, carry_out, afterwards=afterwards
+        )
         if self.control is not None:
             host.handle(Controlled(self.control))
         return host
@@ -399,7 +407,6 @@ class Client:
         self.departures.depart(flight)
         self._pace.add(len(flight.publications), asyncio.get_running_loop().time())
         self._voice.handle(Publish(flight.publications))
-        self.post.flush()
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

@@ -264,13 +264,9 @@ class DurableSubscription(RemoteSubscription):
 
     async def _more_room(self) -> bool:
         """Wait until more may be handed out; False when nothing ever may."""
-        if self._error is not None:
-            raise self._error
-        if self._closed:
-            return False
-        if self._window.is_low:
+        if self._window.is_low and self._error is None and not self._closed:
             self._save()
-        return await self._waiter()
+        return await self._more()
 
     def _give(self, batch: list[Event[Any]]) -> list[Event[Any]]:
         window, wanted = self._window, []

@@ -36,12 +36,16 @@ class Host:
         carry_out: CarryOut,
         settings: LinkSettings = LINKS,
         kept: Container[str] = frozenset(),
+        afterwards: Callable[[], None] | None = None,
     ) -> None:
         self.address = address
         self.links = Links(engine, settings, life, kept)
         self.stumbles = 0  # inputs that made the engine raise
         self._transmit = transmit
         self._carry_out = carry_out
+        self._afterwards = (
+            afterwards  # called when everything that followed from an input has been carried out
+        )
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self.links, self._tick)
         self._effects: deque[LinkEffect] = deque()
@@ -77,6 +81,8 @@ class Host:
         if self._working:
             return  # whoever is at it goes on with these
         self._work()
+        if self._afterwards is not None:
+            self._afterwards()
         if not self._closed:
             self._timer.reset()
 

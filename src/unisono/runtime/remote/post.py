@@ -36,15 +36,22 @@ class Post:
 
     def send(self, topic: str, packet: Packet) -> None:
         """A packet."""
+        self.put(topic, packet)
+        if not self._scheduled and self._packets:
+            self._schedule()
+
+    def put(self, topic: str, packet: Packet) -> None:
+        """A packet, for whoever flushes by themselves."""
         if packet.message is None and packet.acknowledged:
             self._acknowledge(topic, packet)
             return
-        held = self._acknowledgements.pop(topic, None)
-        waiting = self._packets.setdefault(topic, [])
+        held = self._acknowledgements.pop(topic, None) if self._acknowledgements else None
+        waiting = self._packets.get(topic)
+        if waiting is None:
+            waiting = self._packets[topic] = []
         if held is not None and not _is_covered(held, packet):
             waiting.append(held)
         waiting.append(packet)
-        self._schedule()
 
     def _acknowledge(self, topic: str, packet: Packet) -> None:
         """That something was heard can wait a little: mostly a packet goes the same way soon, and says it too."""
@@ -91,6 +98,8 @@ class Post:
     def flush(self) -> None:
         """Hand over everything that waits."""
         self._scheduled = False
+        if not self._notes and not self._packets:
+            return
         notes, self._notes = self._notes, {}
         packets, self._packets = self._packets, {}
         for topic, notices in notes.items():  # events first: who is told of its place may look for it

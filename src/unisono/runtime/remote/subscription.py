@@ -420,7 +420,7 @@ class RemoteSubscription(Subscription):
 
     def _take_note(self, note: Whole) -> None:
         if self._host is not None:
-            if type(note) is Stamped and self._hands_over(note):
+            if type(note) is Stamped and self._host.is_idle and self._hands_over(note):
                 return
             self._host.handle(Notified(note))
             self._look_settled()
@@ -434,12 +434,15 @@ class RemoteSubscription(Subscription):
 
     def _takes(self, event: Stamped) -> bool:
         """Take a single event, if nobody looks on or lags, and nothing else is to be done."""
-        return self.observer is None and not self._client.full and self._hands_over(event)
+        host = self._host
+        if host is None or not host.is_idle or self.observer is not None or self._client.full:
+            return False
+        return self._hands_over(event)
 
     def _hands_over(self, event: Stamped) -> bool:
         """Take the short way, if the engine has nothing to do but to let an event through."""
-        host, member = self._host, self._member
-        if host is None or member is None or not host.is_idle or not member.hand_over(event):
+        member = self._member
+        if member is None or not member.hand_over(event):
             return False
         if self._peers is not None:
             self._peers.keep(event)

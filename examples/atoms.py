@@ -17,7 +17,8 @@ import msgspec
 import unisono
 from unisono.ens.registry import open_service
 from unisono.runtime.remote.admin import look
-from unisono.runtime.remote.node import DEFAULTS, Node
+from unisono.runtime.remote.node import Node
+from unisono.runtime.remote.node_options import DEFAULTS
 from unisono.server import BundledServer, ServerSettings
 
 TOPICS = ("orders", "payments", "stock", "returns", "audit", "news")

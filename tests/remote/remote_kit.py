@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import unisono
 from unisono.ens.registry import open_service
-from unisono.runtime.remote.node import Node, NodeOptions
+from unisono.runtime.remote.node import Node
+from unisono.runtime.remote.node_options import NodeOptions
 
 QUICK = NodeOptions(beat_s=0.05, suspect_s=0.6)
 BOUND_S = 60.0

@@ -15,7 +15,7 @@ from hostile_kit import Forger, raw
 from remote_kit import QUICK, connect, nodes, run, take
 
 from unisono.model.frames import Create, Nack, Packet, Publication, Replan, Routed, Stamped
-from unisono.runtime.remote.node import DEFAULTS
+from unisono.runtime.remote.node_options import DEFAULTS
 from unisono.runtime.remote.wire import Beat, decode_packets, encode
 from unisono.server import BundledServer, ServerSettings
 

@@ -18,8 +18,9 @@ from unisono.cli.output import Json, people
 from unisono.cli.settings import Durability, Sequencer, Settings, Url, load, storing
 from unisono.ens.registry import open_service
 from unisono.observability.metrics import Registry
-from unisono.runtime.remote.node import DEFAULTS, Node, NodeOptions
+from unisono.runtime.remote.node import Node
 from unisono.runtime.remote.node_observer import NodeObserver
+from unisono.runtime.remote.node_options import DEFAULTS, NodeOptions
 
 READY_S = 30.0
 

@@ -25,7 +25,7 @@ from msgspec import Meta
 from unisono.engines.takeover.control import Sequencer as Spread
 from unisono.model.durability import Wanted
 from unisono.model.errors import ConfigError
-from unisono.runtime.remote.node import RETAIN_RECORDS, RETAIN_S
+from unisono.runtime.remote.node_options import RETAIN_RECORDS, RETAIN_S
 
 FILE = "unisono.toml"
 PREFIX = "UNISONO_"

@@ -23,6 +23,7 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE
 
 from unisono.model.errors import FrameError
 
+MESSAGE = b"MSG "
 HEAD_BYTES_MAX = 4096  # of the line before a payload
 TURN_BYTES = 16 * 1024  # that are heard before others have their turn
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # no server allows more
@@ -48,6 +49,9 @@ class DirectClient(Client):
         self._ways: dict[
             bytes, tuple[Hear, str]
         ] = {}  # subject and subscription, as they come -> who hears it as what
+        self._lines: dict[
+            bytes, tuple[Hear, str, int]
+        ] = {}  # the same, and how long: by the line before a message
         self._heads: dict[str, bytes] = {}  # subject -> how a message to it begins
         self._unsent: list[bytes] = []  # of this turn of the loop
         self._pieces: list[bytes] = []  # of a message that has not come to its end
@@ -69,6 +73,7 @@ class DirectClient(Client):
         """Unsubscribe."""
         self._hears.pop(subscription._cb, None)
         self._ways.clear()
+        self._lines.clear()
         await subscription.unsubscribe()
 
     def publish_now(
@@ -146,16 +151,15 @@ class DirectClient(Client):
         if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
             feed(data)
             return
-        at, end, ways, heard, stats = 0, len(data), self._ways, 0, self.stats
+        at, end, lines, heard, stats = 0, len(data), self._lines, 0, self.stats
         self._is_hearing = True
-        while at < end and data.startswith(b"MSG ", at):
-            head = data.find(b"\r\n", at, at + HEAD_BYTES_MAX)
-            cut = data.rfind(b" ", at + 4, head)
-            way = ways.get(data[at + 4 : cut]) or self._way(data[at + 4 : cut])
-            size = data[cut + 1 : head]
-            if head < 0 or way is None or not size.isdigit():
-                break  # it asks for an answer, is for somebody else, or is not complete
-            tail = head + 2 + int(size)
+        while at < end and (head := data.find(b"\r\n", at, at + HEAD_BYTES_MAX)) > 0:
+            line = data[at:head]
+            known = lines.get(line) or self._line(line)
+            if known is None:
+                break  # it asks for an answer, or is for somebody else
+            hear, name, size = known
+            tail = head + 2 + size
             if tail + 2 > end and tail - head < MESSAGE_BYTES_MAX:
                 self._pieces, self._lacking = [data[at:]], tail + 2 - end  # the rest of it is on its way
                 at = end
@@ -164,9 +168,9 @@ class DirectClient(Client):
                 break
             heard, at = heard + 1, tail + 2
             try:
-                way[0](way[1], data[head + 2 : tail])
+                hear(name, data[head + 2 : tail])
             except Exception:  # nothing that anybody sends may end the connection
-                log.exception(RAISED, way[1])
+                log.exception(RAISED, name)
         if self._then:
             self._do_then()
         self._is_hearing = False
@@ -205,6 +209,19 @@ class DirectClient(Client):
         reader, transport = self._reading
         if not reader._paused and not transport.is_closing():  # type: ignore[attr-defined]
             transport.resume_reading()
+
+    def _line(self, line: bytes) -> tuple[Hear, str, int] | None:
+        """Who is to hear the message that this line begins, as what, and how long it is; None: it is not for us."""
+        words, _, size = line[len(MESSAGE) :].rpartition(b" ")
+        if not line.startswith(MESSAGE) or not size.isdigit():
+            return None
+        way = self._ways.get(words) or self._way(words)
+        if way is None:
+            return None
+        if len(self._lines) >= WAYS_MAX:
+            self._lines.clear()
+        known = self._lines[line] = (*way, int(size))
+        return known
 
     def _way(self, words: bytes) -> tuple[Hear, str] | None:
         """Who is to hear messages that begin with these words, a subject and a subscription; None: not we."""

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from unisono.model.frames import Publication, Run
-from unisono.model.payloads import RAW, decode
+from unisono.model.frames import RAW, Publication, Run
+from unisono.model.payloads import decode
 
 T = TypeVar("T")
 

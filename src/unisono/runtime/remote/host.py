@@ -37,6 +37,7 @@ class Host:
         settings: LinkSettings = LINKS,
         kept: Container[str] = frozenset(),
         afterwards: Callable[[], None] | None = None,
+        soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.address = address
         self.links = Links(engine, settings, life, kept)
@@ -46,6 +47,8 @@ class Host:
         self._afterwards = (
             afterwards  # called when everything that followed from an input has been carried out
         )
+        self._soon = soon  # when it looks at the engine's timer; None: at once
+        self._resets = False
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self.links, self._tick)
         self._effects: deque[LinkEffect] = deque()
@@ -83,6 +86,14 @@ class Host:
         self._work()
         if self._afterwards is not None:
             self._afterwards()
+        if self._soon is None:
+            self._reset()
+        elif not self._resets:
+            self._resets = True
+            self._soon(self._reset)
+
+    def _reset(self) -> None:
+        self._resets = False
         if not self._closed:
             self._timer.reset()
 

@@ -16,27 +16,28 @@ import msgspec
 
 from unisono.engines.effects import Announce, Append, Effect, Fail, Reject
 from unisono.engines.inputs import Appended, Controlled, Input, Received, Suspected
-from unisono.engines.links import Links, LinkSettings
+from unisono.engines.links import Links
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.node import ManagerNode
-from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.ens.ending import end
 from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
 from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
 from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
-from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Replan, Stamped
+from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Repair, Replan, Stamped
 from unisono.model.lanes import JoinRecord
 from unisono.model.release import ATOMS, BUNDLES, OLDEST, RETAINS, SPEAKS, strange
+from unisono.runtime.remote.address_book import NODES_MAX, AddressBook
 from unisono.runtime.remote.beats import Beats
 from unisono.runtime.remote.deltas import Shortener
 from unisono.runtime.remote.door import OPERATOR, Door
-from unisono.runtime.remote.host import LINKS, Host
+from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.keeper import Keeper
 from unisono.runtime.remote.node_observer import NodeObserver
+from unisono.runtime.remote.node_options import DEFAULTS, NodeOptions
 from unisono.runtime.remote.places import Places
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.telling import PART, Watched
@@ -47,7 +48,6 @@ from unisono.runtime.remote.wire import (
     DESCRIBE,
     Beat,
     Told,
-    between_nodes,
     check_word,
     decode_beat,
     decode_packets,
@@ -56,43 +56,19 @@ from unisono.runtime.remote.wire import (
     for_clients,
     inbox_of,
     inbox_of_all,
-    source_of,
     to_client,
 )
 
 RECORD_ROOM = 4096  # of a frame, for what a record says beside the event and its stamp
 LIFE_AHEAD_NS = 10 * 365 * 86400 * 10**9
-NODES_MAX = 4096  # names of nodes that are remembered
-SOURCES_MAX = 4096  # and of those who send packets
+TELLS = f".{PART}"  # how the names of those end who tell how they are
 TROUBLE_MAX = 500  # characters of a reason
-
-RETAIN_RECORDS = 1_000_000  # of the past, unless somebody wants more or less
-RETAIN_S = 7 * 24 * 3600.0
 
 log = logging.getLogger("unisono")
 
 
-class NodeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Every bound and every choice of a node process, by name."""
-
-    beat_s: float = 0.25
-    suspect_s: float = 2.0  # a node that gave no sign of life for so long is taken for dead
-    node: NodeSettings = NodeSettings(
-        plan="forest",
-        lane_records_max=20_000,
-        lane_records_kept=2_000,
-        retain_records=RETAIN_RECORDS,
-        retain_s=RETAIN_S,
-    )
-    managers: ManagerSettings = ManagerSettings(ring_events=16384)
-    links: LinkSettings = msgspec.structs.replace(
-        LINKS, queue_max=4096, peers_max=32768, family_max=8192, silent_s=60.0, answers_max=16
-    )
-
-
 DRAIN_S = 3.0
 DRAIN_ASK_S = 0.1
-DEFAULTS = NodeOptions()
 EMPTY = Plan(rank=(), parent={}, group={}, epoch=0)  # what the first node begins with
 
 
@@ -118,11 +94,7 @@ class Node:
         self._error: UnisonoError | None = None
         self._serving = asyncio.Event()
         self._serves = False  # the same, asked for every event
-        self._nodes = {self.name}  # names that are known to be nodes
-        self._sources: dict[
-            str, tuple[str, bool]
-        ] = {}  # topic -> who sends packets on it, and whether a node
-        self._ways: dict[str, str] = {}  # client -> the topic on which it hears us
+        self._book = AddressBook(self.name)
         self._clocks = Shortener()
         self._door = Door(service.capabilities.frame_bytes_max)
         self._told_of = (0, b"")  # the version of a control record, and what clients are told of it
@@ -156,7 +128,8 @@ class Node:
                 self._transmit,
                 self._carry_out,
                 self.options.links,
-                self._nodes,
+                self._book.nodes,
+                soon=self._post.soon,
             )
             self.observer.watch(self)
             subscribe = self._service.subscribe
@@ -290,17 +263,23 @@ class Node:
         if self._error is not None:
             return  # whoever has failed takes nothing in, and so confirms nothing
         if type(input) is Appended:
-            if type(input.record) is JoinRecord:
-                self._clocks.forget(input.record.registration.topics)
-        elif isinstance(input, Controlled):
-            self._nodes.update(input.control.nodes)
-            self._ways.clear()
-        self.observer.handled(input)
+            self._hear_stored(input)
+            return
+        if isinstance(input, Controlled):
+            self._book.add_nodes(input.control.nodes)
+            self.observer.controlled(input.control)
         self._host.handle(input)
-        if type(input) is not Appended:
-            if isinstance(input, Controlled):
-                self._tell_clients()
-            self._note_serving()
+        if isinstance(input, Controlled):
+            self._tell_clients()
+        self._note_serving()
+
+    def _hear_stored(self, answer: Appended) -> None:
+        """The store has a record, or has refused it."""
+        if type(answer.record) is JoinRecord:
+            self._clocks.forget(answer.record.registration.topics)
+        elif answer.sequence is not None:
+            self.observer.stored(answer.record)
+        self._host.handle(answer)
 
     def _note_serving(self) -> None:
         if self._serves:
@@ -316,15 +295,10 @@ class Node:
         if self._error is not None:
             return
         try:
-            source, is_node = self._sources.get(topic) or source_of(topic)
-            if topic not in self._sources:
-                if source.endswith(f".{PART}"):
-                    self._watched.hear(source, frame, asyncio.get_running_loop().time())
-                    return
-                if source == OPERATOR:
-                    self._host.handle(Received(self.name, decode_replan(frame)))
-                    return
-                self._remember(topic, source, is_node)
+            source, is_node = self._book.senders.get(topic) or self._book.sender(topic)
+            if source.endswith(TELLS) or source == OPERATOR:
+                self._hear_aside(source, frame)
+                return
             packets = decode_packets(frame)
         except (FrameError, ValueError) as error:
             self._reject(topic, error)
@@ -334,26 +308,31 @@ class Node:
                 topic, f"node '{source}' speaks a release that forgets what is kept here; upgrade it"
             )
             return
-        if is_node and source not in self._nodes and len(self._nodes) < NODES_MAX:
-            self._nodes.add(source)
-            self._ways.clear()
-        self.observer.arrived(packets)
+        if is_node and source not in self._book.nodes:
+            self._book.add_nodes((source,))
+        if self.observer.tracing is not None:
+            self.observer.arrived(packets)
+        metrics = self.observer.metrics
         size = len(frame) // max(1, len(packets))
         for packet in packets:
+            metrics.requests += packet.message is not None
             if not is_node and packet.life > self._latest:
                 self._note_life(packet.life)
-            reason = None if is_node else self._door.refusal(source, packet.message, self._nodes, len(frame))
+            reason = (
+                None if is_node else self._door.refusal(source, packet.message, self._book.nodes, len(frame))
+            )
             if reason is None:
                 self._host.arrived(source, packet, size)
             else:
                 self._reject(topic, reason)
         self._note_serving()
 
-    def _remember(self, topic: str, source: str, is_node: bool) -> None:
-        """Who sends packets on a topic."""
-        if len(self._sources) >= SOURCES_MAX:
-            self._sources.clear()
-        self._sources[topic] = source, is_node
+    def _hear_aside(self, source: str, frame: bytes) -> None:
+        """What is no packet: how a bus is, or what an operator wants."""
+        if source == OPERATOR:
+            self._host.handle(Received(self.name, decode_replan(frame)))
+        else:
+            self._watched.hear(source, frame, asyncio.get_running_loop().time())
 
     def _note_life(self, life: int) -> None:
         """Somebody has begun a life; no clock is wrong by years."""
@@ -379,17 +358,9 @@ class Node:
         return min((self._speaks.get(node, SPEAKS) for node in control.nodes), default=SPEAKS)
 
     def _transmit(self, to: str, packet: Packet) -> None:
-        self.observer.transmits(packet)
-        self._post.send(self._ways.get(to) or self._way(to), packet)
-
-    def _way(self, to: str) -> str:
-        """The topic on which somebody hears us."""
-        if to in self._nodes:
-            return between_nodes(self.name, to)
-        if len(self._ways) >= SOURCES_MAX:
-            self._ways.clear()
-        way = self._ways[to] = to_client(to, self.name)
-        return way
+        if type(packet.message) is Repair or self.observer.tracing is not None:
+            self.observer.transmits(packet)
+        self._post.send(self._book.way(to), packet)
 
     def _asked(self, topic: str, frame: bytes) -> None:
         """Somebody asks whoever is there."""
@@ -457,14 +428,18 @@ class Node:
     # What goes out.
 
     def _carry_out(self, effect: Effect) -> Awaitable[object] | None:
-        self.observer.carries_out(effect)
         if type(effect) is Append:
+            self.observer.appends(effect.record)
             self._keeper.append(effect)
             return None
+        if type(effect) is Announce and type(effect.notification) is Stamped:
+            self.observer.metrics.announced += 1
+            for topic in effect.topics:
+                self._post.announce(topic, effect.notification)
+            return None
         match effect:
-            case Announce((topic,), Stamped() as note):
-                self._post.announce(topic, note)
-            case Announce(topics, (Stamped() | StampedBundle() | Heartbeat() | EpochNotice()) as note):
+            case Announce(topics, (StampedBundle() | Heartbeat() | EpochNotice()) as note):
+                self.observer.announces(note)
                 short = self._clocks.shorten(note) if isinstance(note, StampedBundle) else note
                 for topic in topics:
                     self._post.announce(topic, short)

@@ -6,12 +6,19 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from unisono.engines.effects import Announce, Append, Effect
-from unisono.engines.inputs import Appended, Controlled, Input
 from unisono.engines.takeover.control import Control
 from unisono.model.bundles import Bundle, StampedBundle
-from unisono.model.frames import Create, EpochNotice, Fill, Packet, Publication, Repair, Routed, Stamped
-from unisono.model.lanes import BundleRecord, EventRecord, JoinRecord, events_of
+from unisono.model.frames import Create, EpochNotice, Fill, Packet, Publication, Repair, Routed
+from unisono.model.lanes import (
+    BundleRecord,
+    EpochRecord,
+    EventRecord,
+    JoinRecord,
+    LaneRecord,
+    SealRecord,
+    count_of,
+    events_of,
+)
 from unisono.model.runs import creates_of
 from unisono.observability.logs import fields
 from unisono.observability.metrics import Metrics, Registry
@@ -80,35 +87,19 @@ class NodeObserver:
     # What comes in.
 
     def arrived(self, packets: list[Packet]) -> None:
-        """Packets came from the network."""
+        """Packets came from the network, and somebody wants to follow their events."""
         for packet in packets:
-            self.metrics.requests += packet.message is not None
-        if self.tracing is not None:
-            for packet in packets:
-                for publication in _publications(packet):
-                    self._follow(publication)
-
-    def handled(self, input: Input) -> None:
-        """The store has answered."""
-        if type(input) is Appended:
-            if input.sequence is not None and isinstance(input.record, (EventRecord, BundleRecord)):
-                self._stored(input.record)
-        elif isinstance(input, Controlled):
-            self._controlled(input.control)
+            for publication in _publications(packet):
+                self._follow(publication)
 
     # What goes out.
 
-    def carries_out(self, effect: Effect) -> None:
-        """The engine asks for something."""
-        if type(effect) is Append:
-            self._append(effect)
-        elif type(effect) is Announce:
-            if type(effect.notification) is Stamped:
-                self.metrics.announced += 1
-            elif type(effect.notification) is StampedBundle:
-                self.metrics.announced += sum(len(part.ns) for part in effect.notification.parts)
-            elif isinstance(effect.notification, EpochNotice):
-                self._begins(effect.notification)
+    def announces(self, note: object) -> None:
+        """Subscribers are told of something else than a single event."""
+        if type(note) is StampedBundle:
+            self.metrics.announced += sum(len(part.ns) for part in note.parts)
+        elif isinstance(note, EpochNotice):
+            self._begins(note)
 
     def transmits(self, packet: Packet) -> None:
         """A packet goes to a client or a node."""
@@ -120,31 +111,34 @@ class NodeObserver:
 
     # Events.
 
-    def _append(self, append: Append) -> None:
-        record = append.record
-        if not isinstance(record, (EventRecord, BundleRecord, JoinRecord)):  # a tuple: asked for every event
+    def appends(self, record: LaneRecord) -> None:
+        """A record is handed to the store."""
+        if type(record) is SealRecord or type(record) is EpochRecord:
             return
-        key = record.epoch, record.index
+        key = record.epoch, record.index  # type: ignore[union-attr]
         if key <= self._newest:
             return  # it is appended again
         if record.epoch > self._newest[0]:
             self._began.clear()  # what was not confirmed in the epoch before never will be
         self._newest = key
-        if isinstance(record, JoinRecord):
+        if type(record) is JoinRecord:
             self.metrics.joins += 1
             return
-        self.metrics.sequenced += _count(record)
+        self.metrics.sequenced += 1 if type(record) is EventRecord else count_of(record)
         self._began[key] = time.time_ns()
         if self.tracing is not None:
             for event in events_of(record):
                 self._sequenced(event.publication)
 
-    def _stored(self, record: EventRecord | BundleRecord) -> None:
+    def stored(self, record: LaneRecord) -> None:
+        """The store has a record."""
+        if type(record) is not EventRecord and type(record) is not BundleRecord:
+            return
         began = self._began.pop((record.epoch, record.index), None)
         if began is None:
             return  # a copy of one that was confirmed
         now = time.time_ns()
-        self.metrics.stored += _count(record)
+        self.metrics.stored += 1 if type(record) is EventRecord else count_of(record)
         self.metrics.store.observe((now - began) / 1e9)
         if self.tracing is not None:
             for event in events_of(record):
@@ -172,7 +166,7 @@ class NodeObserver:
                 last - first + 1 for ranges in notice.voids.values() for first, last in ranges
             )
 
-    def _controlled(self, control: Control) -> None:
+    def controlled(self, control: Control) -> None:
         """The control record has changed, or was only looked at."""
         before, self._control = self._control, control
         if before is None:
@@ -234,10 +228,6 @@ def _publications(packet: Packet) -> list[Publication]:
     if isinstance(message, Routed) and isinstance(message.message, Create | Fill):
         return [message.message.publication]
     return [publication for publication, _ in creates_of(message)] if isinstance(message, Bundle) else []
-
-
-def _count(record: EventRecord | BundleRecord) -> int:
-    return 1 if type(record) is EventRecord else len(record.bundle.order)  # type: ignore[union-attr]
 
 
 def _key(publication: Publication) -> tuple[str, int, int]:

@@ -23,7 +23,8 @@ class Post:
         self.frames = 0
         self.refused = 0  # frames the service did not take; links and rings repeat what was in them
         self._service = service
-        self._soon: Callable[[Callable[[], None]], object] = (
+        # When what follows from everything that was read at once is known, or in the next turn of the loop.
+        self.soon: Callable[[Callable[[], None]], object] = (
             getattr(service, "soon", None) or asyncio.get_running_loop().call_soon
         )
         self._push: Callable[[], None] | None = getattr(service, "push", None)
@@ -93,7 +94,7 @@ class Post:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._soon(self.flush)
+            self.soon(self.flush)
 
     def flush(self) -> None:
         """Hand over everything that waits."""

@@ -5,27 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from unisono.engines.contract import Engine
 from unisono.engines.effects import Admit, Announce, Deliver, DeliverRun, Drop, Effect, Ignore, Listen
-from unisono.engines.inputs import Change, Input, Notified, Received
+from unisono.engines.inputs import Change, Notified
 from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.peers import Peers
 from unisono.engines.topic_managers.recalling import Start
-from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.ens.port import Interest
 from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
-from unisono.model.frames import EpochNotice, Heartbeat, PeerAsk, PeerTell, Repair, Run, Stamped
+from unisono.model.frames import EpochNotice, Heartbeat, PeerAsk, PeerTell, Run, Stamped
 from unisono.model.runs import publications_of, run_of
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
 from unisono.runtime.remote.deltas import Lengthener
 from unisono.runtime.remote.host import Host
+from unisono.runtime.remote.paced import Paced
 from unisono.runtime.remote.wire import (
     Note,
     Whole,
@@ -51,53 +49,6 @@ CHANGE_S = 30.0  # joining takes at most so long
 
 
 log = logging.getLogger("unisono")
-
-
-class Paced(Member):
-    """A member at the pace of its application.
-
-    What is repaired while that lags is not taken, and asked for again later; else, as long as something comes of
-    asking, it asks for more without a pause.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        settings: SubscriberSettings,
-        lags: Callable[[], bool],
-        repaired: Callable[[tuple[Stamped, ...]], None],
-        *,
-        weight: int,
-        join_s: float,
-        start: Start | None = None,
-    ) -> None:
-        super().__init__(name, settings, weight=weight, join_s=join_s, start=start)
-        self._lags = lags
-        self._repaired = repaired
-
-    def handle(self, input: Input, now: float) -> list[Effect]:
-        """Take one input at time `now`."""
-        if self.recalling is not None:
-            return super().handle(input, now)
-        if not isinstance(input, Received) or not isinstance(input.message, Repair):
-            return super().handle(input, now)
-        repair = input.message
-        if self._lags():
-            input = Received(input.source, msgspec.structs.replace(repair, events=()))
-        elif repair.events:
-            self._repaired(repair.events)
-            self.inner.missing.hurry(repair.topic, now)
-        return super().handle(input, now)
-
-    def has_enough(self) -> bool:
-        """Whether the application should not be told more for the moment."""
-        return self._lags()
-
-    def copy(self) -> Paced:
-        """An independent twin."""
-        twin = super().copy()
-        assert isinstance(twin, Paced)
-        return twin
 
 
 class RemoteSubscription(Subscription):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unisono.ens.nats_client import DirectClient
+from unisono.ens.nats_client import DirectClient, _Hearer
 
 
 class Subscription:
@@ -22,7 +22,7 @@ class Reading:
         self.heard = []
         self.rest = b""
         self.client._subs = {7: Subscription("ours"), 8: Subscription("a queue's")}
-        self.client._hears = {"ours": (lambda name, data: self.heard.append((name, data)), str)}
+        self.client._hears = {"ours": _Hearer(lambda name, data: self.heard.append((name, data)), str, True)}
         self.reader = asyncio.StreamReader()
 
     def feed(self, data):
@@ -68,6 +68,51 @@ def test_ways_are_forgotten_when_there_are_too_many(monkeypatch):
         one.feed(b"MSG u.%d 7 1\r\nx\r\n" % n)
     assert [name for name, _ in one.heard] == [f"u.{n}" for n in range(10)]
     assert len(one.client._ways) <= 3
+    assert len(one.client._lines) <= 3
+
+
+def test_subjects_that_come_once_are_not_remembered():
+    one = reading(Reading)
+    one.client._hears["ours"] = one.client._hears["ours"]._replace(remember=False)
+    for n in range(3):
+        one.feed(b"MSG u.%d 7 1\r\nx\r\n" % n)
+    assert [name for name, _ in one.heard] == ["u.0", "u.1", "u.2"]
+    assert not one.client._ways
+    assert not one.client._lines
+
+
+def test_what_can_wait_is_done_when_everything_that_was_read_has_been_heard():
+    one = reading(Reading)
+    done = []
+
+    def hear(name, data):
+        one.client.soon(lambda: done.append((len(one.heard), data)))
+        one.heard.append((name, data))
+
+    one.client._hears["ours"] = one.client._hears["ours"]._replace(hear=hear)
+    one.feed(b"MSG u.t 7 1\r\na\r\n" * 3)
+    assert done == [(3, b"a")] * 3
+
+
+def test_what_is_done_then_may_raise_and_may_want_to_do_more():
+    async def main():
+        one, done = Reading(), []
+
+        def hear(name, data):
+            one.client.soon(lambda: 1 / 0)
+            one.client.soon(lambda: one.client.soon(lambda: done.append(data)))
+
+        one.client._hears["ours"] = one.client._hears["ours"]._replace(hear=hear)
+        one.feed(b"MSG u.t 7 1\r\na\r\n")
+        assert not done
+        await asyncio.sleep(0)
+        assert done == [b"a"]
+        one.client.soon(lambda: done.append(b"b"))  # nothing is being read: in the next turn
+        assert done == [b"a"]
+        await asyncio.sleep(0)
+        assert done == [b"a", b"b"]
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +166,7 @@ def test_a_long_message_that_comes_in_portions_is_heard_when_it_is_whole():
 
 def test_whoever_raises_ends_nothing(caplog):
     one = reading(Reading)
-    one.client._hears = {"ours": (lambda name, data: 1 / 0, str)}
+    one.client._hears = {"ours": _Hearer(lambda name, data: 1 / 0, str, True)}
     one.feed(message(1) + b"PING\r\n")
     assert one.rest == b"PING\r\n"
     assert "raised" in caplog.text

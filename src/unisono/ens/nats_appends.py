@@ -38,6 +38,10 @@ Stored: TypeAlias = "asyncio.Future[int | None]"
 """The sequence of a message, or None if another one was expected."""
 
 
+Tell: TypeAlias = Callable[[int | None, Exception | None], None]
+"""Called with the same, or with why nobody knows."""
+
+
 class NobodyError(ConnectionError):
     """There is no stream, or its server is starting or stopping; the message was not stored."""
 
@@ -47,6 +51,30 @@ class _Answer(msgspec.Struct):
     error: Refusal | None = None
 
 
+class Told:
+    """Like a future, but whoever waits is told at once, and not in the next turn of the loop."""
+
+    __slots__ = ("_is_done", "_tell")
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._is_done = False
+
+    def done(self) -> bool:
+        """Whether it was told."""
+        return self._is_done
+
+    def set_result(self, sequence: int | None) -> None:
+        """The message has this sequence, or was refused."""
+        self._is_done = True
+        self._tell(sequence, None)
+
+    def set_exception(self, error: Exception) -> None:
+        """Nobody knows whether it was stored."""
+        self._is_done = True
+        self._tell(None, error)
+
+
 class Letter(NamedTuple):
     """A message to be stored."""
 
@@ -54,7 +82,7 @@ class Letter(NamedTuple):
     subject: str
     payload: bytes
     headers: dict[str, str] | None
-    stored: Stored
+    stored: Stored | Told
 
 
 class _Sent(NamedTuple):
@@ -95,7 +123,7 @@ class Appends:
         client = self._service.client
         self._inbox = client.new_inbox() + "."
         try:
-            self._subscription = await client.listen(f"{self._inbox}*", self._heard)
+            self._subscription = await client.listen(f"{self._inbox}*", self._heard, remember=False)
         except nats.errors.Error as error:
             raise ConnectionError(f"{self._service.url} is away: {error}") from error
         self._service.on_link.append(self._link)
@@ -104,22 +132,26 @@ class Appends:
 
     def put(self, stream: str, subject: str, payload: bytes, headers: dict[str, str] | None) -> Stored:
         """Send when it is its turn; raises BackPressureError when too many wait."""
+        stored: Stored = asyncio.get_running_loop().create_future()
+        self.post(Letter(stream, subject, payload, headers, stored))
+        return stored
+
+    def post(self, letter: Letter) -> None:
+        """The same with a letter."""
         self._check_open()
+        payload = letter.payload
         o = self._service.options
         if len(self._queue) >= o.outbox or self._queued_bytes + len(payload) > o.outbox_bytes:
             raise BackPressureError(
                 f"{len(self._queue)} records wait for {self._service.url}; await those before, "
                 "or raise the URL options outbox= and outbox_bytes="
             )
-        letter = Letter(stream, subject, payload, headers, asyncio.get_running_loop().create_future())
         if not self._service.is_up.is_set():
             _fail(letter, ConnectionError(f"{self._service.url} is away; the record was not sent"))
-            return letter.stored
-        if not self._send_now(letter):
+        elif not self._send_now(letter):
             self._queue.append(letter)
             self._queued_bytes += len(payload)
             self._some.set()
-        return letter.stored
 
     def _send_now(self, letter: Letter) -> bool:
         """Send without waiting for a task, if nothing is in the way; False if it was not."""
@@ -147,9 +179,9 @@ class Appends:
         """Send before those that wait, and return the answer."""
         self._check_open()
         await self._service.wait_until_up()
-        letter = Letter(stream, subject, payload, headers, asyncio.get_running_loop().create_future())
-        await self._send(letter)
-        return await letter.stored
+        stored: Stored = asyncio.get_running_loop().create_future()
+        await self._send(Letter(stream, subject, payload, headers, stored))
+        return await stored
 
     async def close(self) -> None:
         """Fail what is under way."""
@@ -301,4 +333,5 @@ class Appends:
 def _fail(letter: Letter, error: Exception) -> None:
     if not letter.stored.done():
         letter.stored.set_exception(error)
-        letter.stored.exception()  # whoever does not await it is not told off for that
+        if isinstance(letter.stored, asyncio.Future):
+            letter.stored.exception()  # whoever does not await it is not told off for that

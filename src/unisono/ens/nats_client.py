@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -34,8 +34,16 @@ RAISED = "whoever was told of %.100r raised"
 
 log = logging.getLogger("unisono")
 
+T = TypeVar("T")
+
 Hear: TypeAlias = Callable[[str, bytes], None]
 """Called with what a subject is for us, and a payload; must not block and must not raise."""
+
+
+class _Hearer(NamedTuple):
+    hear: Hear
+    name: Callable[[str], str]
+    remember: bool
 
 
 class DirectClient(Client):
@@ -43,9 +51,7 @@ class DirectClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hears: dict[
-            object, tuple[Hear, Callable[[str], str]]
-        ] = {}  # by the callback that stands for it
+        self._hears: dict[object, _Hearer] = {}  # by the callback that stands for it
         self._ways: dict[
             bytes, tuple[Hear, str]
         ] = {}  # subject and subscription, as they come -> who hears it as what
@@ -60,13 +66,18 @@ class DirectClient(Client):
         self._is_hearing = False  # what was read is being handed on
         self._then: list[Callable[[], None]] = []  # what is done afterwards
 
-    async def listen(self, subject: str, hear: Hear, name: Callable[[str], str] = str) -> Subscription:
-        """Subscribe; whatever comes is heard in the order of the connection, with the name of its subject."""
+    async def listen(
+        self, subject: str, hear: Hear, name: Callable[[str], str] = str, *, remember: bool = True
+    ) -> Subscription:
+        """Subscribe; whatever comes is heard in the order of the connection, with the name of its subject.
+
+        Without `remember` each message is expected to have a subject of its own.
+        """
 
         async def stands_for(message: Msg) -> None:
             hear(name(message.subject), message.data)
 
-        self._hears[stands_for] = hear, name
+        self._hears[stands_for] = _Hearer(hear, name, remember)
         return await self.subscribe(subject, cb=stands_for)
 
     async def unlisten(self, subscription: Subscription) -> None:
@@ -215,26 +226,20 @@ class DirectClient(Client):
         words, _, size = line[len(MESSAGE) :].rpartition(b" ")
         if not line.startswith(MESSAGE) or not size.isdigit():
             return None
-        way = self._ways.get(words) or self._way(words)
+        way = self._ways.get(words)
         if way is None:
-            return None
-        if len(self._lines) >= WAYS_MAX:
-            self._lines.clear()
-        known = self._lines[line] = (*way, int(size))
+            subject, _, sid = words.partition(b" ")
+            hearer = self._hearer(int(sid)) if sid.isdigit() else None
+            if hearer is None:
+                return None
+            way = _way_to(hearer, subject)
+            if not hearer.remember:
+                return *way, int(size)
+            _bound(self._ways)[words] = way
+        known = _bound(self._lines)[line] = (*way, int(size))
         return known
 
-    def _way(self, words: bytes) -> tuple[Hear, str] | None:
-        """Who is to hear messages that begin with these words, a subject and a subscription; None: not we."""
-        subject, _, sid = words.partition(b" ")
-        found = self._hearer(int(sid)) if sid.isdigit() else None
-        if found is None:
-            return None
-        if len(self._ways) >= WAYS_MAX:
-            self._ways.clear()
-        way = self._ways[words] = _way_to(*found, subject)
-        return way
-
-    def _hearer(self, sid: int) -> tuple[Hear, Callable[[str], str]] | None:
+    def _hearer(self, sid: int) -> _Hearer | None:
         subscription = self._subs.get(sid)
         return None if subscription is None else self._hears.get(subscription._cb)
 
@@ -242,7 +247,7 @@ class DirectClient(Client):
         if (found := self._hearer(sid)) is None:
             await super()._process_msg(sid, subject, reply, data, headers)
             return
-        hear, name = _way_to(*found, subject)
+        hear, name = _way_to(found, subject)
         try:
             hear(name, data)
         except Exception:
@@ -260,13 +265,20 @@ class ShortCut(asyncio.Protocol):
         self.resume_writing = usual.resume_writing  # type: ignore[method-assign]
 
 
-def _way_to(hear: Hear, name: Callable[[str], str], subject: bytes) -> tuple[Hear, str]:
+def _way_to(hearer: _Hearer, subject: bytes) -> tuple[Hear, str]:
     """Who hears a subject as what: nobody, if it has no name."""
     try:
-        return hear, name(subject.decode())
+        return hearer.hear, hearer.name(subject.decode())
     except (UnicodeDecodeError, FrameError) as error:
         log.warning("what comes on %.100r is left out: %s", subject, error)
         return _nobody, ""
+
+
+def _bound(table: dict[bytes, T]) -> dict[bytes, T]:
+    """A table in which there is room for one more."""
+    if len(table) >= WAYS_MAX:
+        table.clear()
+    return table
 
 
 def _is_cut(data: bytes) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import NO_MESSAGE, NO_STREAM, RefusedError, State, ask, ensure_stream, state_of
-from unisono.ens.nats_appends import Appends, NobodyError
+from unisono.ens.nats_appends import Appends, Letter, NobodyError, Tell, Told
 from unisono.ens.nats_lane import fetch
 from unisono.ens.nats_watch import NatsWatch
 from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
@@ -200,12 +200,17 @@ class NatsStore:
         self, lane: str, record: bytes, expected: int | None = None, epoch: int = 0
     ) -> asyncio.Future[int | None]:
         """Put a record at the end of a lane, if it ends where it is expected to."""
+        if expected is not None:
+            check_number("the expected sequence", expected)
         stream = self._stream(lane)
         check_bytes(record, self._service.options.frame_max)
-        headers = None
-        if expected is not None:
-            headers = {"Nats-Expected-Last-Sequence": str(check_number("the expected sequence", expected))}
-        return self._appends.put(stream, self._lane_prefix + lane, record, headers)
+        return self._appends.put(stream, self._lane_prefix + lane, record, _expecting(expected))
+
+    def append_then(self, lane: str, record: bytes, expected: int | None, epoch: int, tell: Tell) -> None:
+        """The same for those who are known to ask for nothing impossible, and are told when they are heard of."""
+        check_bytes(record, self._service.options.frame_max)
+        stream, subject = self._stream(lane), self._lane_prefix + lane
+        self._appends.post(Letter(stream, subject, record, _expecting(expected), Told(tell)))
 
     async def read(
         self, lane: str, after: int = 0, limit: int | None = None
@@ -385,3 +390,8 @@ def _storage(level: Durability) -> str:
 def _spell(text: str) -> str:
     """Letters, digits and dashes as they are, every other byte as `_` and two digits."""
     return re.sub("[^A-Za-z0-9-]", lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()), text)
+
+
+def _expecting(sequence: int | None) -> dict[str, str] | None:
+    """The headers of a message that is to be stored behind another one."""
+    return None if sequence is None else {"Nats-Expected-Last-Sequence": str(sequence)}

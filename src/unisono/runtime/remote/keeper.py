@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -35,6 +36,9 @@ TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks a
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
 
 AppendNow: TypeAlias = Callable[[str, bytes, int | None, int], int | None]
+AppendThen: TypeAlias = Callable[
+    [str, bytes, int | None, int, Callable[[int | None, Exception | None], None]], None
+]
 
 T = TypeVar("T")
 
@@ -54,6 +58,9 @@ class Keeper:
         self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._append_now: AppendNow | None = getattr(store, "append_now", None)  # where nobody has to wait
+        self._append_then: AppendThen | None = getattr(
+            store, "append_then", None
+        )  # where somebody tells at once
         self._chest = Chest(store, frame_bytes_max)
         self._swept = 0  # the epoch after which large things were swept up
         self._answer = answer
@@ -185,28 +192,42 @@ class Keeper:
         self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)
 
     def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
+        if self._append_now is not None:
+            self._put_now(self._append_now, lane, record, data, expected)
+            return
+        self._under_way += 1
+        if self._under_way == 1:
+            self._heard_at = asyncio.get_running_loop().time()
+        told = partial(self._appended, lane, record)
         try:
-            if self._append_now is not None:
-                self._answer(Appended(lane, record, self._append_now(lane, data, expected, record.epoch)))
-                return
-            stored = self._store.append(lane, data, expected, record.epoch)
+            if self._append_then is not None:
+                self._append_then(lane, data, expected, record.epoch, told)
+            else:
+                stored = self._store.append(lane, data, expected, record.epoch)
+                stored.add_done_callback(lambda done: _tell(told, done))
+        except TROUBLES as error:
+            self._under_way -= 1
+            self._trouble(error)
+
+    def _put_now(
+        self, append: AppendNow, lane: str, record: LaneRecord, data: bytes, expected: int | None
+    ) -> None:
+        """The same with a store in this process."""
+        try:
+            sequence = append(lane, data, expected, record.epoch)
         except TROUBLES as error:
             self._trouble(error)
-            return
-        if not self._under_way:
-            self._heard_at = asyncio.get_running_loop().time()
-        self._under_way += 1
-        stored.add_done_callback(lambda done: self._appended(lane, record, done))
+        else:
+            self._answer(Appended(lane, record, sequence))
 
-    def _appended(self, lane: str, record: LaneRecord, done: asyncio.Future[int | None]) -> None:
+    def _appended(
+        self, lane: str, record: LaneRecord, sequence: int | None, error: BaseException | None
+    ) -> None:
         self._under_way -= 1
-        if done.cancelled():
-            return
-        error = done.exception()
         self._heard_at = asyncio.get_running_loop().time()
         self._why = "" if error is None else str(error)
         if error is None:
-            self._answer(Appended(lane, record, done.result()))
+            self._answer(Appended(lane, record, sequence))
         else:
             self._trouble(error)  # stored or not: the writer will look for itself
 
@@ -299,3 +320,9 @@ class Keeper:
             log.warning("the store: %s", error)
         else:
             log.error("the store: %r", error, exc_info=error)
+
+
+def _tell(told: Callable[[int | None, BaseException | None], None], done: asyncio.Future[int | None]) -> None:
+    if not done.cancelled():
+        error = done.exception()
+        told(None if error is not None else done.result(), error)

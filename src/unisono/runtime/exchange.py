@@ -25,6 +25,7 @@ class Exchange(Protocol):
     full: dict[Lane, None]  # subscriptions whose applications lag
     ids: KnownIds
     rejected: int  # frames that made no sense
+    is_far: bool  # whether other processes sequence: what departs is heard of later, and never at once
 
     @property
     def service(self) -> EventNotificationService:

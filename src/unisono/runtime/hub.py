@@ -43,6 +43,8 @@ MET_MAX = 65536  # topics of which it is remembered that patterns have been comp
 class Hub:
     """The managers of all topics of a service, their subscribers, and who must wait for whom."""
 
+    is_far = False
+
     def __init__(self, service: EventNotificationService) -> None:
         self.service = service
         ring = 0 if service.capabilities.reliable else RING_EVENTS

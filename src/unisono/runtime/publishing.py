@@ -199,13 +199,21 @@ class Publishing:
             self._flights.append(flight)
             self._flight = Flight()
         if not self._scheduled:
-            self._scheduled = True
-            linger_s = self._opened().linger_s
-            if linger_s:
-                self._loop.call_later(linger_s, self._depart)  # type: ignore[union-attr]
-            else:
-                self._loop.call_soon(self._depart)  # type: ignore[union-attr]
+            self._schedule()
         return receipt
+
+    def _schedule(self) -> None:
+        """See to it that what waits departs."""
+        exchange, loop = self._opened(), self._loop
+        assert loop is not None
+        linger_s = exchange.linger_s
+        if linger_s:
+            loop.call_later(linger_s, self._depart)
+        else:
+            if exchange.is_far:
+                self._depart()  # while little is published nobody waits, not even for the end of this turn
+            loop.call_soon(self._depart)  # with whatever else this turn brings
+        self._scheduled = True
 
     def _new_topic(self) -> int:
         """How many events a new topic counts as having had."""

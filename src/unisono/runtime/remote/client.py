@@ -71,6 +71,8 @@ log = logging.getLogger("unisono")
 class Client:
     """One bus and its subscriptions, on a service with nodes behind it."""
 
+    is_far = True
+
     def __init__(
         self,
         service: EventNotificationService,

@@ -343,7 +343,7 @@ class Links:
             self._keep_early(link, packet.number, packet.message, size)
         if link.early:
             effects += self._hand_on_early(source, link, now)
-        effects.append(Transmit(source, self._packet(link)))
+        effects.append(Transmit(source, Packet(0, link.heard, None, link.own, link.life)))
         return effects
 
     def _hand_on_early(self, source: str, link: _Link, now: float) -> list[LinkEffect]:

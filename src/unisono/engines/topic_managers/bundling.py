@@ -20,6 +20,7 @@ from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Create, Routed, Sequenced, Stamped
+from unisono.model.ids import EventId
 from unisono.model.lanes import BundleRecord, EventRecord
 from unisono.model.runs import creates_of
 
@@ -118,7 +119,8 @@ class Bundling(Hosting):
                 other.lower[topic] = number
         publication = message.publication
         event = Stamped(publication, self.epoch, entries)
-        answer = Sequenced(topic, publication.id, self.epoch, entries)
+        id = EventId(publication.publisher, publication.incarnation, publication.n)
+        answer = Sequenced(topic, id, self.epoch, entries)
         self._at_once[writer.made + 1] = answer
         return self._store_event(event, [Announce((topic,), event), Send(publication.publisher, answer)], now)
 

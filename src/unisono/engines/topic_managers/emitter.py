@@ -33,15 +33,17 @@ class Emitter:
         """Remember an event that is being emitted."""
         publication, entries = stamped.publication, stamped.entries
         topic, size = publication.topic, EVENT_BYTES + len(publication.body) + ENTRY_BYTES * len(entries)
-        self.keep_later(topic, entries[topic], lambda _: stamped, now, size)
+        if self.settings.ring_events:
+            ring = self.rings.get(topic) or self._ring(topic)
+            ring.append(entries[topic], lambda _: stamped, size)
+            self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def keep_later(
         self, topic: str, number: int, event: Callable[[int], Stamped], now: float, size: int = 0
     ) -> None:
         """Remember an event whose stamp is made only if somebody asks for it."""
         if self.settings.ring_events:
-            ring = self.rings.get(topic) or self._ring(topic)
-            ring.append(number, event, size)
+            self._ring(topic).append(number, event, size)
             self._beat_after(topic, self.settings.heartbeat_s, now)
 
     def keep_bundle(self, bundle: StampedBundle, now: float) -> None:

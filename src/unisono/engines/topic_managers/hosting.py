@@ -104,7 +104,8 @@ class Hosting:
 
     def _wrong(self, source: str, topic: str, publication: Publication) -> str:
         """What is wrong with an event that is to be numbered; "" if nothing is."""
-        if self._is_too_large(publication):
+        manager, limit = self.managers.get(topic), self.settings.event_bytes_max
+        if manager is not None and 0 < limit < manager.stamp_bytes + bytes_of(publication):
             return f"an event of '{source}' is too large with its stamp"
         if publication.topic != topic or (publication.publisher != source and not self.is_peer(source)):
             return f"'{source}' speaks for '{publication.publisher}' on '{publication.topic}' to '{topic}'"
@@ -127,16 +128,6 @@ class Hosting:
         if about != topic or (speaks_for != source and not self.is_peer(source)):
             return Reject(FrameError(f"'{source}' speaks for '{speaks_for}' on '{about}' to '{topic}'"))
         return None
-
-    def _is_too_large(self, publication: Publication) -> bool:
-        """Whether no record could hold the event with its stamp."""
-        manager, limit = self.managers.get(publication.topic), self.settings.event_bytes_max
-        if not limit or manager is None:
-            return False
-        words = len(publication.publisher) + len(publication.key or "")
-        for name, value in publication.headers.items() if publication.headers else ():
-            words += len(name) + len(value)
-        return len(publication.body) + manager.stamp_bytes + 4 * words > limit
 
     def _refused(self, registration: Registration) -> Refused | None:
         """Why a subscriber may not hold what it wants to."""
@@ -297,3 +288,11 @@ class Hosting:
         self._then = {}
         self.emitter.forget(self.epoch)
         self.frozen_until = self.planner_of = None
+
+
+def bytes_of(publication: Publication) -> int:
+    """How many bytes an event takes at most, beside its stamp."""
+    words = len(publication.publisher) + len(publication.key or "")
+    if publication.headers:
+        words += sum(len(name) + len(value) for name, value in publication.headers.items())
+    return len(publication.body) + 4 * words

@@ -143,7 +143,8 @@ class TopicManager:
             return [
                 Reject(FrameError(f"event on '{publication.topic}' sent to the manager of '{self.topic}'"))
             ]
-        seen = self._seen_of(publication.publisher, publication.incarnation)
+        publisher, incarnation = publication.publisher, publication.incarnation
+        seen = self.seen.get((publisher, incarnation)) or self._seen_of(publisher, incarnation)
         if seen is None:
             return []  # of a life that is long over
         seen.forget_below(create.acknowledged)

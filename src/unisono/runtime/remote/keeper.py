@@ -182,8 +182,15 @@ class Keeper:
         data = encode_record(record)
         if type(record) is EpochRecord and not self._chest.holds(data):
             self._begin(self._append_large(lane, record, data, expected))
-            return
-        self._put(lane, record, data, expected)
+        elif self._append_now is None:
+            self._put(lane, record, data, expected)
+        else:
+            try:
+                sequence = self._append_now(lane, data, expected, record.epoch)
+            except TROUBLES as error:
+                self._trouble(error)
+            else:
+                self._answer(Appended(lane, record, sequence))
 
     async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
         brief = encode_record(msgspec.structs.replace(record, registrations=(), seen=(), keys={}))
@@ -192,9 +199,6 @@ class Keeper:
         self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)
 
     def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
-        if self._append_now is not None:
-            self._put_now(self._append_now, lane, record, data, expected)
-            return
         self._under_way += 1
         if self._under_way == 1:
             self._heard_at = asyncio.get_running_loop().time()
@@ -208,17 +212,6 @@ class Keeper:
         except TROUBLES as error:
             self._under_way -= 1
             self._trouble(error)
-
-    def _put_now(
-        self, append: AppendNow, lane: str, record: LaneRecord, data: bytes, expected: int | None
-    ) -> None:
-        """The same with a store in this process."""
-        try:
-            sequence = append(lane, data, expected, record.epoch)
-        except TROUBLES as error:
-            self._trouble(error)
-        else:
-            self._answer(Appended(lane, record, sequence))
 
     def _appended(
         self, lane: str, record: LaneRecord, sequence: int | None, error: BaseException | None

@@ -79,8 +79,12 @@ class Post:
 
     def announce(self, topic: str, note: Note) -> None:
         """A notification for the subscribers of a topic."""
-        self._notes.setdefault(events_on(topic), []).append(note)
-        self._schedule()
+        waiting = self._notes.get(topic)
+        if waiting is None:
+            self._notes[topic] = [note]
+            self._schedule()
+        else:
+            waiting.append(note)
 
     def publish(self, topic: str, frame: bytes) -> None:
         """A frame of its own."""
@@ -104,7 +108,7 @@ class Post:
         notes, self._notes = self._notes, {}
         packets, self._packets = self._packets, {}
         for topic, notices in notes.items():  # events first: who is told of its place may look for it
-            self._publish_many(topic, notices)
+            self._publish_many(events_on(topic), notices)
         for topic, parcels in packets.items():
             self._publish_many(topic, parcels)
         if self._push is not None:

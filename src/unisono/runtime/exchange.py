@@ -25,7 +25,6 @@ class Exchange(Protocol):
     full: dict[Lane, None]  # subscriptions whose applications lag
     ids: KnownIds
     rejected: int  # frames that made no sense
-    is_far: bool  # whether other processes sequence: what departs is heard of later, and never at once
 
     @property
     def service(self) -> EventNotificationService:
@@ -35,6 +34,11 @@ class Exchange(Protocol):
     @property
     def linger_s(self) -> float:
         """How long an event waits for others that could go with it."""
+        ...
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether an event may depart at once: nothing is under way, and nobody hears of it in this turn."""
         ...
 
     @property

@@ -43,7 +43,7 @@ MET_MAX = 65536  # topics of which it is remembered that patterns have been comp
 class Hub:
     """The managers of all topics of a service, their subscribers, and who must wait for whom."""
 
-    is_far = False
+    is_quiet = False  # what departs is heard of at once
 
     def __init__(self, service: EventNotificationService) -> None:
         self.service = service

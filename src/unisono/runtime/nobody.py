@@ -25,7 +25,7 @@ class Nobody:
     """Gives no places; what is published is told from bus to bus."""
 
     linger_s = 0.0
-    is_far = False
+    is_quiet = False
     is_full = False
     durability: Durability = "none"
     trouble = ""

@@ -210,7 +210,7 @@ class Publishing:
         if linger_s:
             loop.call_later(linger_s, self._depart)
         else:
-            if exchange.is_far:
+            if exchange.is_quiet:
                 self._depart()  # while little is published nobody waits, not even for the end of this turn
             loop.call_soon(self._depart)  # with whatever else this turn brings
         self._scheduled = True

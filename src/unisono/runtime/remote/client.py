@@ -71,8 +71,6 @@ log = logging.getLogger("unisono")
 class Client:
     """One bus and its subscriptions, on a service with nodes behind it."""
 
-    is_far = True
-
     def __init__(
         self,
         service: EventNotificationService,
@@ -461,6 +459,11 @@ class Client:
     def linger_s(self) -> float:
         """How long an event waits for others that could go with it."""
         return self._pace.linger_s(asyncio.get_running_loop().time())
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether an event may depart at once: nothing is under way."""
+        return not self.departures
 
     @property
     def is_full(self) -> bool:

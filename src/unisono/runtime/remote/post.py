@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from unisono.ens.port import EventNotificationService
 from unisono.model.errors import BackPressureError, ClosedError, PayloadError
-from unisono.model.frames import Packet
+from unisono.model.frames import Packet, Stamped
 from unisono.runtime.remote.wire import Note, encode, events_on
 
 ACKNOWLEDGE_S = 0.02  # far less than after which a link repeats itself
@@ -31,6 +31,7 @@ class Post:
         self._limit = service.capabilities.frame_bytes_max
         self._packets: dict[str, list[Packet]] = {}
         self._notes: dict[str, list[Note]] = {}
+        self._has_pieces = False  # of bundles, among the notes
         self._scheduled = False
         self._acknowledgements: dict[str, Packet] = {}  # by topic, the last one
         self._timer: asyncio.TimerHandle | None = None  # when they are sent
@@ -79,6 +80,10 @@ class Post:
 
     def announce(self, topic: str, note: Note) -> None:
         """A notification for the subscribers of a topic."""
+        if type(note) is not Stamped:
+            self._has_pieces = True
+        elif self._has_pieces:
+            self._publish_notes()  # else it would overtake pieces of an earlier bundle, which are on other topics
         waiting = self._notes.get(topic)
         if waiting is None:
             self._notes[topic] = [note]
@@ -105,14 +110,18 @@ class Post:
         self._scheduled = False
         if not self._notes and not self._packets:
             return
-        notes, self._notes = self._notes, {}
+        self._publish_notes()  # events first: who is told of its place may look for it
         packets, self._packets = self._packets, {}
-        for topic, notices in notes.items():  # events first: who is told of its place may look for it
-            self._publish_many(events_on(topic), notices)
         for topic, parcels in packets.items():
             self._publish_many(topic, parcels)
         if self._push is not None:
             self._push()
+
+    def _publish_notes(self) -> None:
+        notes, self._notes = self._notes, {}
+        self._has_pieces = False
+        for topic, notices in notes.items():
+            self._publish_many(events_on(topic), notices)
 
     def _publish_many(self, topic: str, items: list[Packet] | list[Note]) -> None:
         frame = encode(items)

@@ -7,7 +7,7 @@ import pytest
 from unisono.ens.port import Capabilities
 from unisono.model.bundles import StampedBundle
 from unisono.model.errors import FrameError
-from unisono.model.frames import Heartbeat, Packet, Publication, Registration, Report
+from unisono.model.frames import Heartbeat, Packet, Publication, Registration, Report, Stamped
 from unisono.model.runs import bundle_of, run_of
 from unisono.runtime.remote.post import ACKNOWLEDGE_S, Post
 from unisono.runtime.remote.wire import decode_notes, decode_packets, encode
@@ -73,6 +73,34 @@ def test_who_is_met_is_answered_at_once():
         await asyncio.sleep(0.01)
 
     assert len(sent(scenario)) == 1
+
+
+def published(n, topic):
+    return Publication("p", 1, n, topic, b"x", 0, 1.0, n)
+
+
+def piece_of(topic):
+    part = bundle_of([published(1, topic)], 1, 1, {}).parts
+    return StampedBundle(1, "n", 1, {topic: 0}, (), (topic,), b"\0", "p", 1, part)
+
+
+def test_a_single_event_overtakes_no_piece_of_an_earlier_bundle():
+    """Pieces of one bundle are on several topics: who hears something later first takes the bundle apart."""
+    single, early = Stamped(published(3, "a"), 1, {"a": 2}), Stamped(published(1, "b"), 1, {"b": 1})
+
+    async def main():
+        service = Service()
+        post = Post(service)
+        for topic, note in (("b", early), ("a", piece_of("a")), ("b", piece_of("b")), ("a", single)):
+            post.announce(topic, note)
+        post.flush()
+        return [(topic, decode_notes(frame)) for topic, frame in service.frames]
+
+    assert asyncio.run(main()) == [
+        ("e.b", [early, piece_of("b")]),
+        ("e.a", [piece_of("a")]),
+        ("e.a", [single]),
+    ]
 
 
 # Frames that several subscriptions of one process hear.

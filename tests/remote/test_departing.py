@@ -1,0 +1,55 @@
+"""A single event leaves at once while nothing is under way; what one turn publishes after it leaves together."""
+
+from remote_kit import connect, nodes, run, take
+
+from unisono.runtime.publishing import Publishing
+from unisono.runtime.remote.client import Client
+
+
+def watched(monkeypatch):
+    """How many events each flight had when it left, and whether that was while the publisher was still at it."""
+    flights, busy = [], []
+    depart, publish = Client.depart, Publishing.publish_nowait
+
+    def departs(self, flight):
+        flights.append((len(flight.publications), bool(busy)))
+        depart(self, flight)
+
+    def publishes(self, *args, **options):
+        busy.append(None)
+        try:
+            return publish(self, *args, **options)
+        finally:
+            busy.pop()
+
+    monkeypatch.setattr(Client, "depart", departs)
+    monkeypatch.setattr(Publishing, "publish_nowait", publishes)
+    return flights
+
+
+def test_the_first_event_leaves_at_once_and_the_rest_of_the_turn_together(nats_url, monkeypatch):
+    flights = watched(monkeypatch)
+
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url) as bus, bus.subscribe("t") as events:
+            for n in range(5):
+                bus.publish_nowait("t", n)
+            assert [event.data for event in await take(events, 5)] == list(range(5))
+            await bus.publish("t", 5)
+
+    run(main())
+    assert flights == [(1, True), (4, False), (1, True)]
+
+
+def test_while_something_is_under_way_the_turn_is_waited_for(nats_url, monkeypatch):
+    monkeypatch.setattr(Client, "is_quiet", False)
+    flights = watched(monkeypatch)
+
+    async def main():
+        async with nodes(nats_url, "n1"), connect(nats_url) as bus, bus.subscribe("t") as events:
+            for n in range(5):
+                bus.publish_nowait("t", n)
+            assert [event.data for event in await take(events, 5)] == list(range(5))
+
+    run(main())
+    assert flights == [(5, False)]

@@ -51,7 +51,7 @@ class _Answer(msgspec.Struct):
     error: Refusal | None = None
 
 
-class Told:
+class AtOnce:
     """Like a future, but whoever waits is told at once, and not in the next turn of the loop."""
 
     __slots__ = ("_is_done", "_tell")
@@ -82,7 +82,7 @@ class Letter(NamedTuple):
     subject: str
     payload: bytes
     headers: dict[str, str] | None
-    stored: Stored | Told
+    stored: Stored | AtOnce
 
 
 class _Sent(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 
 from unisono.ens.nats import NatsService
 from unisono.ens.nats_api import NO_MESSAGE, NO_STREAM, RefusedError, State, ask, ensure_stream, state_of
-from unisono.ens.nats_appends import Appends, Letter, NobodyError, Tell, Told
+from unisono.ens.nats_appends import Appends, AtOnce, Letter, NobodyError, Tell
 from unisono.ens.nats_lane import fetch
 from unisono.ens.nats_watch import NatsWatch
 from unisono.ens.store import Changed, check_bytes, check_key, check_limit, check_number
@@ -210,7 +210,7 @@ class NatsStore:
         """The same for those who are known to ask for nothing impossible, and are told when they are heard of."""
         check_bytes(record, self._service.options.frame_max)
         stream, subject = self._stream(lane), self._lane_prefix + lane
-        self._appends.post(Letter(stream, subject, record, _expecting(expected), Told(tell)))
+        self._appends.post(Letter(stream, subject, record, _expecting(expected), AtOnce(tell)))
 
     async def read(
         self, lane: str, after: int = 0, limit: int | None = None

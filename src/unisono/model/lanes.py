@@ -95,14 +95,13 @@ def events_of(record: LaneRecord) -> Sequence[Stamped]:
 
 def count_of(record: LaneRecord) -> int:
     """How many events a record counts for; those that hold none count as one."""
-    return len(record.bundle.order) if isinstance(record, BundleRecord) else 1
+    return len(record.bundle.order) if type(record) is BundleRecord else 1
 
 
 def size_of(record: LaneRecord) -> int:
     """Roughly how many bytes the events of a record take."""
-    match record:
-        case EventRecord(_, _, event):
-            return EVENT_BYTES + len(event.publication.body)
-        case BundleRecord(_, _, bundle):
-            return bundle.size
+    if type(record) is EventRecord:
+        return EVENT_BYTES + len(record.event.publication.body)
+    if type(record) is BundleRecord:
+        return record.bundle.size
     return EVENT_BYTES

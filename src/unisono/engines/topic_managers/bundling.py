@@ -115,8 +115,7 @@ class Bundling(Hosting):
         for x in manager.group:
             other = self.managers[x]
             entries[x] = other.number
-            if topic in other.lower:
-                other.lower[topic] = number
+            other.hear_of(topic, number)
         publication = message.publication
         event = Stamped(publication, self.epoch, entries)
         id = EventId(publication.publisher, publication.incarnation, publication.n)

@@ -14,8 +14,7 @@ from unisono.model.bundles import Part, StampedBundle
 from unisono.model.frames import EpochNotice, Heartbeat, Nack, Repair, Stamped
 from unisono.model.runs import stamped_in
 
-EVENT_BYTES = 128  # roughly, of an event beside its body
-ENTRY_BYTES = 32  # and of an entry of its stamp
+ENTRY_BYTES = 32  # roughly, of a stamp
 
 
 class Emitter:
@@ -31,12 +30,8 @@ class Emitter:
 
     def keep(self, stamped: Stamped, now: float) -> None:
         """Remember an event that is being emitted."""
-        publication, entries = stamped.publication, stamped.entries
-        topic, size = publication.topic, EVENT_BYTES + len(publication.body) + ENTRY_BYTES * len(entries)
-        if self.settings.ring_events:
-            ring = self.rings.get(topic) or self._ring(topic)
-            ring.append(entries[topic], lambda _: stamped, size)
-            self._beat_after(topic, self.settings.heartbeat_s, now)
+        topic = stamped.publication.topic
+        self.keep_later(topic, stamped.entries[topic], lambda _: stamped, now, _size(stamped))
 
     def keep_later(
         self, topic: str, number: int, event: Callable[[int], Stamped], now: float, size: int = 0
@@ -151,4 +146,4 @@ def _keep_part(ring: Ring, bundle: StampedBundle, part: Part) -> None:
 
 def _size(event: Stamped) -> int:
     """Roughly how many bytes it takes."""
-    return EVENT_BYTES + len(event.publication.body) + ENTRY_BYTES * len(event.entries)
+    return 128 + len(event.publication.body) + ENTRY_BYTES * len(event.entries)

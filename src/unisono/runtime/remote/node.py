@@ -93,7 +93,6 @@ class Node:
         self._stop = asyncio.Event()
         self._error: UnisonoError | None = None
         self._serving = asyncio.Event()
-        self._serves = False  # the same, asked for every event
         self._book = AddressBook(self.name)
         self._clocks = Shortener()
         self._door = Door(service.capabilities.frame_bytes_max)
@@ -282,13 +281,12 @@ class Node:
         self._host.handle(answer)
 
     def _note_serving(self) -> None:
-        if self._serves:
+        if self._serving.is_set():
             return
         control = self.control
         if control is None or control.state != "active" or self.name not in control.live:
             return
         if self.engine.epoch == control.epoch:
-            self._serves = True
             self._serving.set()
 
     def _packets(self, topic: str, frame: bytes) -> None:

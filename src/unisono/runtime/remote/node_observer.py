@@ -124,7 +124,7 @@ class NodeObserver:
         if type(record) is JoinRecord:
             self.metrics.joins += 1
             return
-        self.metrics.sequenced += 1 if type(record) is EventRecord else count_of(record)
+        self.metrics.sequenced += count_of(record)
         self._began[key] = time.time_ns()
         if self.tracing is not None:
             for event in events_of(record):
@@ -138,7 +138,7 @@ class NodeObserver:
         if began is None:
             return  # a copy of one that was confirmed
         now = time.time_ns()
-        self.metrics.stored += 1 if type(record) is EventRecord else count_of(record)
+        self.metrics.stored += count_of(record)
         self.metrics.store.observe((now - began) / 1e9)
         if self.tracing is not None:
             for event in events_of(record):

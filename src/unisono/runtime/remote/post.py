@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from unisono.ens.port import EventNotificationService
+from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import BackPressureError, ClosedError, PayloadError
 from unisono.model.frames import Packet, Stamped
 from unisono.runtime.remote.wire import Note, encode, events_on
@@ -80,9 +81,9 @@ class Post:
 
     def announce(self, topic: str, note: Note) -> None:
         """A notification for the subscribers of a topic."""
-        if type(note) is not Stamped:
+        if isinstance(note, (StampedBundle, DeltaBundle)):
             self._has_pieces = True
-        elif self._has_pieces:
+        elif self._has_pieces and type(note) is Stamped:
             self._publish_notes()  # else it would overtake pieces of an earlier bundle, which are on other topics
         waiting = self._notes.get(topic)
         if waiting is None:

@@ -88,8 +88,8 @@ def test_a_twin_is_independent():
     twin = engine.copy()
     assert twin.state() == engine.state()
     twin.handle(Received("m", sequenced("A", 1)), 0.0)
-    assert list(engine.outgoing) == [1]
-    assert list(twin.outgoing) == [2]
+    assert [p.n for p in engine.outgoing] == [1]
+    assert [p.n for p in twin.outgoing] == [2]
 
 
 def test_an_answer_to_a_former_life_acknowledges_nothing():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
 from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
@@ -128,16 +128,27 @@ def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
     return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
 
 
-def bundle_of(
-    publications: Sequence[Publication], serial: int, acknowledged: int, after: dict[str, int]
-) -> Bundle:
-    """Events of one publisher, cut by topic."""
+def cut(publications: Iterable[Publication]) -> dict[str, list[Publication]]:
+    """Events by topic, both in their order."""
     by_topic: dict[str, list[Publication]] = {}
     for publication in publications:
         try:
             by_topic[publication.topic].append(publication)
         except KeyError:
             by_topic[publication.topic] = [publication]
+    return by_topic
+
+
+def bundle_of(
+    publications: Sequence[Publication],
+    serial: int,
+    acknowledged: int,
+    after: Mapping[str, int],
+    by_topic: Mapping[str, list[Publication]] | None = None,
+) -> Bundle:
+    """Events of one publisher, which may have been cut already."""
+    if by_topic is None:
+        by_topic = cut(publications)
     places = {topic: i for i, topic in enumerate(by_topic)}
     first = publications[0]
     return Bundle(

@@ -6,9 +6,9 @@ Events published in one turn of the event loop fly together; a receipt is a seat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,8 +17,18 @@ from unisono.model.frames import Publication, Run
 
 FLIGHT_EVENTS_MAX = 4096
 
-Stamp: TypeAlias = dict[str, int] | tuple[Run, int]
-"""A stamp, or the run in which it is and the place of its event there."""
+
+class Span(NamedTuple):
+    """Seats whose events have their places in one run: seats in order, and where their places there begin."""
+
+    seats: Sequence[int]  # a range, unless events for other nodes sit between them
+    run: Run
+    first: int
+
+    def place(self, seat: int) -> int | None:
+        """Where in the run the event on a seat is."""
+        i = bisect_left(self.seats, seat)
+        return self.first + i if i < len(self.seats) and self.seats[i] == seat else None
 
 
 class Flight:
@@ -36,6 +46,7 @@ class Flight:
         "publications",
         "run",
         "seats",
+        "spans",
         "stamps",
         "timed",
     )
@@ -48,7 +59,8 @@ class Flight:
         self.timed = False  # whether one of them has a deadline
         self.run: Run | None = None  # where their stamps are, if they were sequenced
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
-        self.stamps: dict[int, Stamp] | None = None  # by seat, if nodes gave them, as they came
+        self.stamps: dict[int, dict[str, int]] | None = None  # by seat, of those that nodes placed one by one
+        self.spans: list[Span] = []  # those that nodes placed together
         self._refused: dict[int, Exception] | None = None  # seats that will never have a place
         self._then: Callable[[Flight], object] | None = None
         self.error: Exception | None = None
@@ -79,19 +91,30 @@ class Flight:
         self.stamps[seat] = entries
         self._wake_one(seat)
 
-    def place_many(self, seats: list[int], run: Run, places: list[int]) -> None:
-        """Some of them have their places, all in one run."""
-        if self.stamps is None:
-            self.stamps = {}
-        self.stamps.update(zip(seats, zip(repeat(run), places, strict=False), strict=True))
-        if self._seated:
-            for seat in seats:
-                self._wake_one(seat)
+    def place_many(self, span: Span) -> int:
+        """Some of them have their places, all in one run; returns how many of them had no answer before."""
+        alone = (*(self.stamps or ()), *(self._refused or ()))
+        self.spans.append(span)
+        for seat in [seat for seat in self._seated if span.place(seat) is not None]:
+            self._wake_one(seat)
+        return len(span.seats) - sum(span.place(seat) is not None for seat in alone)
 
-    def stamp(self, seat: int) -> dict[str, int]:
-        """The stamp that nodes gave one of them; empty if they have not."""
-        stamp = (self.stamps or {}).get(seat, {})
-        return stamp[0].entries(stamp[1]) if isinstance(stamp, tuple) else stamp
+    def stamp(self, seat: int) -> dict[str, int] | None:
+        """The stamp that nodes gave one of them; None if they have not."""
+        if self._refused is not None and seat in self._refused:
+            return None
+        if self.stamps is not None and seat in self.stamps:
+            return self.stamps[seat]
+        for span in self.spans:
+            if (place := span.place(seat)) is not None:
+                return span.run.entries(place)
+        return None
+
+    def has_answer(self, seat: int) -> bool:
+        """Whether it is known of one of them that it has a place, or never will."""
+        if self.stamps is not None and seat in self.stamps:
+            return True
+        return seat in (self._refused or ()) or any(span.place(seat) is not None for span in self.spans)
 
     def when_landed(self, then: Callable[[Flight], object]) -> None:
         """Call `then` when all have their places, which may be now."""
@@ -102,9 +125,9 @@ class Flight:
 
     def failure(self, seat: int) -> Exception | None:
         """Why an event will never have a place; None if it will, or has one."""
-        if self.stamps is not None and seat in self.stamps:
-            return None
-        return self.error if self._refused is None else self._refused.get(seat, self.error)
+        if self._refused is not None and seat in self._refused:
+            return self._refused[seat]
+        return None if self.error is None or self.has_answer(seat) else self.error
 
     def _wake(self) -> None:
         if self._then is not None:
@@ -124,7 +147,7 @@ class Flight:
 
     async def seating(self, seat: int) -> None:
         """Return when it is known of this one whether it has a place."""
-        if not self.arrived and seat not in (self.stamps or ()) and seat not in (self._refused or ()):
+        if not self.arrived and not self.has_answer(seat):
             waiter = asyncio.get_running_loop().create_future()
             self._seated.setdefault(seat, []).append(waiter)
             await waiter
@@ -174,14 +197,14 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
     def sequenced(self) -> bool:
         """Whether it has its place in the order."""
         if self._flight.stamps is not None:
-            return self._seat in self._flight.stamps
+            return self._flight.stamp(self._seat) is not None
         return self._flight.arrived and self._place is not None
 
     @property
     def stamp(self) -> dict[str, int]:
         """Its stamp; empty while it is under way, and for topics that nobody wants ordered."""
         if self._flight.stamps is not None:
-            return dict(self._flight.stamp(self._seat))
+            return dict(self._flight.stamp(self._seat) or {})
         run, place = self._flight.run, self._place
         return {} if run is None or place is None else dict(run.entries(place))
 

@@ -96,7 +96,7 @@ class Cluster:
         return [
             publication
             for publisher in self.publishers.values()
-            for publication in (*publisher.outgoing.values(), *publisher.waiting)
+            for publication in (*publisher.outgoing, *publisher.waiting)
         ]
 
     def _start_chain(self) -> None:

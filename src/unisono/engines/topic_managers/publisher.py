@@ -16,15 +16,17 @@ them, unless they must follow them. Should it be refused, so are they.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterable
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Callable, Container, Hashable, Sequence
+from itertools import accumulate
+from operator import attrgetter
 
 from unisono.engines.effects import Acknowledge, AcknowledgeRun, Announce, Effect, Refuse, Reject, Send
 from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
+from unisono.engines.topic_managers.outgoing import Outgoing, Sent
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, EVENTS_MAX, SequencedBundle, group_names
 from unisono.model.bundles import TOPICS_MAX as BUNDLE_TOPICS_MAX
 from unisono.model.errors import DeletedError, FrameError, QuotaError
@@ -38,10 +40,9 @@ from unisono.model.frames import (
     Run,
     Sequenced,
     Stamped,
-    count_topics,
 )
 from unisono.model.ids import EventId
-from unisono.model.runs import bundle_of
+from unisono.model.runs import bundle_of, cut
 
 PATIENCE_MAX = 16
 PATIENCE_FIRST = 4  # a part of the usual, in a new epoch
@@ -54,13 +55,6 @@ SENDS_MAX = 4  # bundles and single events without an answer, of one node
 def own_lane(topic: str) -> str:
     """Each topic is a lane of its own: only events of one topic cannot overtake each other."""
     return topic
-
-
-class Sent(NamedTuple):
-    """What was sent to a node at once."""
-
-    to: str
-    publications: list[Publication]
 
 
 class Publisher:
@@ -82,13 +76,8 @@ class Publisher:
         self.resend_at: float | None = None  # when to look whether something has waited for too long
         self.due: dict[str, float] = {}  # topic -> when what is on its way there is sent again
         self.patience: dict[str, int] = {}  # doubles each time nothing comes of asking again
-        self.outgoing: dict[int, Publication] = {}  # sent, no answer yet
-        self.load: dict[str, int] = {}  # topic -> how many of them
+        self.outgoing = Outgoing()  # sent, no answer yet
         self.serial = 0
-        self.sent: dict[int, Sent] = {}  # serial -> what was sent at once, while some of it has no answer
-        self.serials: dict[int, int] = {}  # n -> with what it was sent
-        self.left: dict[int, int] = {}  # serial -> how many of it have no answer
-        self.busy: dict[str, int] = {}  # node -> how often something was sent that has no answer
         # What waits for its turn, by node: one that does not answer holds up no other. What is causal has one queue.
         self.queues: dict[str, deque[Publication]] = {}
         self.strangers: dict[str, list[Publication]] = {}  # events on topics that do not exist yet
@@ -134,29 +123,31 @@ class Publisher:
         if not self.causal or not self.outgoing:
             return True
         lane = self.lane(publication.topic)
-        return all(self.lane(p.topic) == lane for p in self.outgoing.values())
+        return all(self.lane(topic) == lane for topic in self.outgoing.load)
 
     @property
     def waiting(self) -> list[Publication]:
         """What has not been sent, in its order."""
         return sorted((p for queue in self.queues.values() for p in queue), key=lambda p: p.n)
 
-    def _enqueue(self, publications: Iterable[Publication]) -> None:
+    def _enqueue(self, publications: Sequence[Publication]) -> None:
         """Put events where they wait for their turn, or for their topics."""
         control, queues = self.control, self.queues
         if self.causal or control is None:
             queues.setdefault("", deque()).extend(publications)
             return
         existing, owner, strangers = control.plan.parent, control.owner, self.strangers
+        topics = {publication.topic for publication in publications}
+        nodes = {owner[topic] for topic in topics if topic in existing and topic not in strangers}
+        if len(nodes) == 1 and not strangers and topics <= existing.keys():
+            queues.setdefault(nodes.pop(), deque()).extend(publications)
+            return
         for publication in publications:
             topic = publication.topic
             if topic in strangers or topic not in existing:
                 self._estrange(topic).append(publication)
-                continue
-            try:
-                queues[owner[topic]].append(publication)
-            except KeyError:
-                queues[owner[topic]] = deque((publication,))
+            else:
+                queues.setdefault(owner[topic], deque()).append(publication)
 
     def _estrange(self, topic: str) -> list[Publication]:
         """The events of a topic that does not exist: it is asked for."""
@@ -169,61 +160,62 @@ class Publisher:
         """Send what may go."""
         effects: list[Effect] = []
         for queue in self.queues.values():
-            while queue and (batch := self._next_batch(queue, now)):
-                effects.append(self._dispatch(batch))
+            while queue and (effect := self._next(queue, now)) is not None:
+                effects.append(effect)
         if self.control is not None:
             self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
         return effects + self._ask(now) if self.has_met else effects
 
-    def _next_batch(self, queue: deque[Publication], now: float) -> list[Publication]:
-        """As many events as may travel together now."""
-        if (to := self._ready(queue[0])) is None:
-            return []
-        batch: list[Publication] = []
-        load, outgoing, topics, size = self.load, self.outgoing, set[str](), 0
-        most = EVENTS_MAX if self.bundles and self.control is not None else 1
-        if most > 1 < len(queue) and not self.causal and (many := self._many(queue, most, now)):
-            return many
-        while queue and len(batch) < most and len(outgoing) < TOTAL_MAX:
-            publication = queue[0]
-            topic = publication.topic
-            size += len(publication.body) + EVENT_BYTES
-            if load.get(topic, 0) >= UNDER_WAY_MAX or (batch and size > BYTES_MAX):
-                break
-            if self.causal and batch and self._ready(publication) != to:
-                break
-            if topic not in topics:
-                if len(topics) == BUNDLE_TOPICS_MAX:
-                    break
-                topics.add(topic)
-                if topic not in load:
-                    self.due[topic] = now + self.resend_s
-            load[topic] = load.get(topic, 0) + 1
-            outgoing[publication.n] = publication
-            batch.append(queue.popleft())
-        return batch
+    def _next(self, queue: deque[Publication], now: float) -> Effect | None:
+        """Send as many events as may travel together now; None if the first has to wait."""
+        to = self._ready(queue[0])
+        if to is None:
+            return None
+        most = self._most(queue[0])
+        if most < len(queue):
+            batch = [queue.popleft() for _ in range(most)]
+        else:
+            batch = list(queue)
+            queue.clear()
+        by_topic = cut(batch)
+        count = self._how_many_go(to, batch, by_topic)
+        if count < len(batch):
+            queue.extendleft(reversed(batch[count:]))
+            del batch[count:]
+            by_topic = cut(batch)
+        return self._dispatch(to, batch, by_topic, now)
 
-    def _many(self, queue: deque[Publication], most: int, now: float) -> list[Publication]:
-        """As many events as there are, if all of them may travel together; else none."""
-        batch = list(islice(queue, max(0, min(most, TOTAL_MAX - len(self.outgoing)))))
-        load, counts = self.load, count_topics(batch)
-        size = sum([len(publication.body) for publication in batch]) + EVENT_BYTES * len(batch)
-        if size > BYTES_MAX or len(counts) > BUNDLE_TOPICS_MAX:
-            return []
-        if any(load.get(topic, 0) + count > UNDER_WAY_MAX for topic, count in counts.items()):
-            return []
-        for topic, count in counts.items():
-            if topic not in load:
-                self.due[topic] = now + self.resend_s
-            load[topic] = load.get(topic, 0) + count
-        self.outgoing.update({publication.n: publication for publication in batch})
-        for _ in batch:
-            queue.popleft()
-        return batch
+    def _most(self, first: Publication) -> int:
+        """How many events may travel together at most, if all are like this one, which may."""
+        if not self.bundles or self.control is None:
+            return 1
+        return min(
+            EVENTS_MAX, TOTAL_MAX - len(self.outgoing), 1 + BYTES_MAX // (len(first.body) + EVENT_BYTES)
+        )
+
+    def _how_many_go(self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]]) -> int:
+        """How many of these events may travel together, from the first on, which may."""
+        load, stays = self.outgoing.load, batch[-1].n + 1  # the first event that may not
+        for topic, events in by_topic.items():
+            room = UNDER_WAY_MAX - load.get(topic, 0)
+            if room < len(events):
+                stays = min(stays, events[room].n)
+        if len(by_topic) > BUNDLE_TOPICS_MAX:
+            stays = min(stays, list(by_topic.values())[BUNDLE_TOPICS_MAX][0].n)
+        if self.causal and len(by_topic) > 1:
+            lane = self.lane(batch[0].topic)
+            stays = next((p.n for p in batch if self.lane(p.topic) != lane or self._ready(p) != to), stays)
+        sizes = [len(publication.body) for publication in batch]
+        if sum(sizes) + EVENT_BYTES * len(batch) > BYTES_MAX and len(batch) > 1:
+            over = (n for n, size in enumerate(accumulate(sizes), 1) if size + EVENT_BYTES * n > BYTES_MAX)
+            stays = min(stays, batch[max(1, next(over) - 1)].n)
+        return bisect_left(batch, stays, key=attrgetter("n"))
 
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
-        topic, control = publication.topic, self.control
+        topic, control, outgoing = publication.topic, self.control, self.outgoing
+        if outgoing.load.get(topic, 0) >= UNDER_WAY_MAX or len(outgoing) >= TOTAL_MAX:
+            return None
         if self.causal and not self.may_send(publication):
             return None
         if control is None:
@@ -232,60 +224,29 @@ class Publisher:
             self._estrange(topic)  # it stays where it is: whatever comes next must follow it
             return None
         to = control.owner[topic]
-        return None if self.bundles and self.busy.get(to, 0) >= SENDS_MAX else to
+        return None if self.bundles and outgoing.busy.get(to, 0) >= SENDS_MAX else to
 
-    def _dispatch(self, batch: list[Publication]) -> Effect:
-        """Send events that are out from now on."""
-        control, self.serial = self.control, self.serial + 1
-        to = "" if control is None else control.owner[batch[0].topic]
-        self.sent[self.serial], self.left[self.serial] = Sent(to, batch), len(batch)
-        self.busy[to] = self.busy.get(to, 0) + 1
+    def _dispatch(
+        self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]], now: float
+    ) -> Effect:
+        """Send events, which are out from now on."""
+        self.serial += 1
+        outgoing = self.outgoing
+        after = {topic: self._before(topic) for topic in by_topic}
+        for topic, events in by_topic.items():
+            self.newest[topic] = events[-1].n
+            if topic not in outgoing.load:
+                self.due[topic] = now + self.resend_s
+        counts = {topic: len(events) for topic, events in by_topic.items()}
+        outgoing.add(self.serial, Sent(to, batch, counts))
         if len(batch) == 1:
-            self.serials[batch[0].n] = self.serial
-            return self._create(batch[0], self.newest, min(self.outgoing))
-        self.serials.update(dict.fromkeys([publication.n for publication in batch], self.serial))
-        topics = dict.fromkeys([publication.topic for publication in batch])
-        after = {topic: self._before(topic, self.newest) for topic in topics}
-        bundle = bundle_of(batch, self.serial, min(self.outgoing), after)
-        for part in bundle.parts:
-            self.newest[part.topic] = part.ns[-1]
-        return Send(to, bundle)
+            return self._create(batch[0], after[batch[0].topic], outgoing.lowest)
+        return Send(to, bundle_of(batch, self.serial, outgoing.lowest, after, by_topic))
 
-    def _before(self, topic: str, newest: dict[str, int]) -> int:
-        """The event of a topic before the next one, if it has no answer yet."""
-        before = newest.get(topic, 0)
-        return before if before in self.outgoing else 0
-
-    def _drop(self, n: int) -> Publication:
-        """An event is not out any more."""
-        publication = self.outgoing.pop(n)
-        self.load[publication.topic] -= 1
-        if not self.load[publication.topic]:
-            del self.load[publication.topic]
-        serial = self.serials.pop(n)
-        self.left[serial] -= 1
-        if not self.left[serial]:
-            self._settle(serial)
-        return publication
-
-    def _drop_all(self, serial: int, publications: list[Publication]) -> None:
-        """None of what was sent at once is out any more."""
-        outgoing, serials, load = self.outgoing, self.serials, self.load
-        for publication in publications:
-            if outgoing.pop(publication.n, None) is not None:
-                del serials[publication.n]
-                load[publication.topic] -= 1
-        for topic in [topic for topic, count in load.items() if not count]:
-            del load[topic]
-        self._settle(serial)
-
-    def _settle(self, serial: int) -> None:
-        """All that was sent at once has been answered."""
-        del self.left[serial]
-        to = self.sent.pop(serial).to
-        self.busy[to] -= 1
-        if not self.busy[to]:
-            del self.busy[to]
+    def _before(self, topic: str) -> int:
+        """The last event of a topic that was sent, if it has no answer yet."""
+        before = self.newest.get(topic, 0)
+        return before if topic in self.outgoing.load and before in self.outgoing else 0
 
     def _exists(self, topic: str) -> bool:
         """Whether somebody numbers this topic; where there are no nodes, its manager does."""
@@ -336,13 +297,12 @@ class Publisher:
         """Events came too late for their topics."""
         gone = [id for id in ids if self._is_out(id)]
         for id in gone:
-            self._drop(id.n)
+            self.outgoing.drop(id.n)
         return [Refuse(id, DeletedError(f"{reason}; its name is not given again")) for id in gone]
 
-    def _create(self, publication: Publication, newest: dict[str, int], lowest: int) -> Effect:
+    def _create(self, publication: Publication, after: int, lowest: int) -> Effect:
         topic = publication.topic
-        create = Create(publication, lowest, self._before(topic, newest))
-        newest[topic] = publication.n
+        create = Create(publication, lowest, after)
         if self.control is None:
             return Send(manager_address(topic), create)
         return Send(self.control.owner[topic], Routed(topic, create))
@@ -361,37 +321,39 @@ class Publisher:
 
     def _resend_moved(self, control: Control, now: float) -> list[Effect]:
         """Send again at once what was sent to somebody else than the owner; an owner that stays may still answer."""
-        topics = [(self.sent[self.serials[n]].to, p.topic) for n, p in self.outgoing.items()]
-        moved = {topic for to, topic in topics if to != control.owner[topic]}
-        for topic in self.load.keys() - moved:
+        sent = [(sent.to, p.topic) for sent in self.outgoing.sent.values() for p in sent.left]
+        moved = {topic for to, topic in sent if to != control.owner[topic]}
+        for topic in self.outgoing.load.keys() - moved:
             self.due[topic] = now + self.resend_s / PATIENCE_FIRST
         return self._resend(now, moved)
 
     def _resend_late(self, now: float) -> list[Effect]:
         """Send again what is on topics of which nothing was heard for too long; others may do well."""
-        topics = {publication.topic for publication in self.outgoing.values()}
-        late = {topic for topic in topics if self.due[topic] <= now}
+        late = {topic for topic in self.outgoing.load if self.due[topic] <= now}
         if late:
             return self._resend(now, late)
-        self.resend_at = min((self.due[topic] for topic in topics), default=None)
+        self.resend_at = min((self.due[topic] for topic in self.outgoing.load), default=None)
         return []
 
     def _resend(self, now: float, topics: Container[str] | None = None) -> list[Effect]:
         """The same events with the same ids: those that have their places are only answered again."""
-        again = [p for p in self.outgoing.values() if topics is None or p.topic in topics]
+        again = [p for p in self.outgoing if topics is None or p.topic in topics]
         for topic in dict.fromkeys(publication.topic for publication in again):
             patience = self.patience.get(topic, 1)
             self.due[topic] = now + self.resend_s * patience
             self.patience[topic] = min(2 * patience, PATIENCE_MAX)
-        self.resend_at = min((self.due[p.topic] for p in self.outgoing.values()), default=None)
+        self.resend_at = min((self.due[topic] for topic in self.outgoing.load), default=None)
         newest: dict[str, int] = {}
-        lowest = min(self.outgoing, default=0)
-        return [self._create(publication, newest, lowest) for publication in again]
+        effects: list[Effect] = []
+        for publication in again:
+            before, newest[publication.topic] = newest.get(publication.topic, 0), publication.n
+            effects.append(self._create(publication, before, self.outgoing.lowest))
+        return effects
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         if not self._is_out(sequenced.id):
             return []
-        self._drop(sequenced.id.n)
+        self.outgoing.drop(sequenced.id.n)
         self._answered(sequenced.topic)
         self.patience.pop(sequenced.topic, None)
         self.due[sequenced.topic] = now + self.resend_s
@@ -399,13 +361,13 @@ class Publisher:
 
     def _bundle_sequenced(self, answer: SequencedBundle, now: float) -> list[Effect]:
         """All of a bundle have their places; some may have been told already, one by one."""
-        sent = self.sent.get(answer.serial)
+        sent = self.outgoing.sent.get(answer.serial)
         if sent is None or sent.publications[0].incarnation != answer.incarnation:
             return []
-        counts = count_topics(sent.publications)
+        counts = sent.counts
         if not counts.keys() <= answer.clock.keys() or len(answer.groups) not in (0, len(counts)):
             return [Reject(FrameError("an answer to another bundle"))]
-        self._drop_all(answer.serial, sent.publications)
+        self.outgoing.drop_all(answer.serial)
         for topic in counts:
             self._answered(topic)
             self.patience.pop(topic, None)
@@ -417,28 +379,29 @@ class Publisher:
 
     def _answered(self, topic: str) -> None:
         """A repeated key is answered before what was sent before it: what comes next follows that."""
-        if self.load.get(topic) and self.newest.get(topic) not in self.outgoing:
-            self.newest[topic] = max((p.n for p in self.outgoing.values() if p.topic == topic), default=0)
+        if topic in self.outgoing.load and self.newest.get(topic, 0) not in self.outgoing:
+            self.newest[topic] = self.outgoing.newest(topic)
 
     def _is_out(self, id: EventId) -> bool:
         """Whether it is one of ours that has no answer yet; answers to a former life may still come."""
-        publication = self.outgoing.get(id.n)
+        publication = self.outgoing.find(id.n)
         return publication is not None and publication.id == id
 
     def _completed(self, completed: Completed, now: float) -> list[Effect]:
         if not self._is_out(completed.id):
             return []
-        publication = self._drop(completed.id.n)
+        publication = self.outgoing.drop(completed.id.n)
+        assert publication is not None
         stamped = Stamped(publication, completed.epoch, completed.entries)
         sequenced = Sequenced(completed.topic, completed.id, completed.epoch, completed.entries)
         return [Announce((completed.topic,), stamped), Acknowledge(sequenced), *self._send(now)]
 
     def check(self) -> None:
         """What is out is counted; each queue is in order, and so is what follows it of a topic."""
-        assert sum(self.load.values()) == len(self.outgoing) == len(self.serials) == sum(self.left.values())
+        self.outgoing.check()
         for queue in self.queues.values():
             newest: dict[str, int] = {}
-            for publication in (*self.outgoing.values(), *queue):
+            for publication in (*self.outgoing, *queue):
                 assert newest.get(publication.topic, 0) < publication.n
                 newest[publication.topic] = publication.n
 
@@ -446,9 +409,8 @@ class Publisher:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.outgoing, twin.newest, twin.load = dict(self.outgoing), dict(self.newest), dict(self.load)
-        twin.sent, twin.serials, twin.left = dict(self.sent), dict(self.serials), dict(self.left)
-        twin.due, twin.patience, twin.busy = dict(self.due), dict(self.patience), dict(self.busy)
+        twin.outgoing, twin.newest = self.outgoing.copy(), dict(self.newest)
+        twin.due, twin.patience = dict(self.due), dict(self.patience)
         twin.queues = {to: queue.copy() for to, queue in self.queues.items()}
         twin.strangers = {topic: list(aside) for topic, aside in self.strangers.items()}
         return twin
@@ -460,8 +422,8 @@ class Publisher:
             tuple((to, tuple(p.n for p in queue)) for to, queue in sorted(self.queues.items()) if queue),
             version,
             self.resend_at,
-            tuple((p.n, self.due.get(p.topic), self.patience.get(p.topic)) for p in self.outgoing.values()),
-            tuple(self.serials.items()),
+            tuple((topic, self.due.get(topic), self.patience.get(topic)) for topic in self.outgoing.load),
+            self.outgoing.state(),
             tuple((topic, len(aside)) for topic, aside in self.strangers.items()),
             (self.ask_at, self.asks),
         )

@@ -3,79 +3,93 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from unisono.model.frames import Run
+from unisono.model.frames import Publication, Run
 from unisono.model.ids import EventId
 from unisono.runtime.known_ids import KnownIds
-from unisono.runtime.receipts import Flight
+from unisono.runtime.receipts import Flight, Span
 
 if TYPE_CHECKING:
     from unisono.runtime.observer import Observer
 
 UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
 
+_n = attrgetter("n")
+
 
 class Departures:
-    """The flights of one bus; the events of a flight count up by one."""
+    """The flights of one bus; its events, and so those of a flight, count up by one."""
 
     def __init__(self) -> None:
         self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
         self.ids = KnownIds()
         self.observer: Observer | None = None
-        self._flights: dict[int, Flight] = {}  # n -> where it sits
-        self._missing: dict[Flight, int] = {}  # how many of a flight have no place yet
+        self._count = 0  # events that have no place yet
+        self._flights: list[Flight] = []  # that they are on, in their order
+        self._firsts: list[int] = []  # the first event of each of these
+        self._missing: list[int] = []  # how many of each have no place yet
         self._parked: dict[Callable[[], None], None] = {}
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return self._count
 
     def depart(self, flight: Flight) -> None:
         """A flight is on its way."""
-        first, count = flight.publications[0].n, len(flight.publications)
-        self._flights.update(dict.fromkeys(range(first, first + count), flight))
-        self._missing[flight] = count
+        count = len(flight.publications)
+        self._flights.append(flight)
+        self._firsts.append(flight.publications[0].n)
+        self._missing.append(count)
+        self._count += count
         flight.stamps = {}
 
     def crash(self, error: Exception) -> None:
         """What is under way will never be confirmed to us."""
-        for flight in dict.fromkeys(self._flights.values()):
+        flights = self._flights
+        self._flights, self._firsts, self._missing, self._count = [], [], [], 0
+        for flight in flights:
             flight.crash(error)
-        self._flights.clear()
-        self._missing.clear()
 
     def placed(self, id: EventId, entries: dict[str, int], *, repeated: bool) -> None:
         """An event has its place, or that of an earlier one with the same key."""
-        flight = self._flights.pop(id.n, None)
-        if flight is None:
+        at = self._find(id.n)
+        if at is None:
             return
-        seat = id.n - flight.publications[0].n
+        flight, seat = self._flights[at], id.n - self._firsts[at]
+        if flight.has_answer(seat):
+            return
         if repeated:
             flight.known = {seat, *(flight.known or ())}
         flight.place(seat, entries)
         if self.observer is not None:
             self.observer.confirmed(flight.publications[seat])
-        self._seated(flight, 1)
+        self._seated(at, 1)
 
     def placed_run(self, run: Run) -> None:
         """All events of a run have their places; some may have been told of alone."""
         for topic, count in run.counts.items():
             self.tell(topic, run.base[run.index[topic]] + count)
-        found: dict[Flight, tuple[list[int], list[int]]] = {}
-        flights, observer = self._flights, self.observer
-        for place, publication in enumerate(run.publications):
-            flight = flights.pop(publication.n, None)
-            if flight is None:
+        publications, start = run.publications, 0
+        while start < len(publications):
+            at = self._find(publications[start].n)
+            if at is None:
+                start += 1
                 continue
-            seats, places = found.get(flight) or found.setdefault(flight, ([], []))
-            seats.append(publication.n - flight.publications[0].n)
-            places.append(place)
-            if observer is not None:
-                observer.confirmed(publication)
-        for flight, (seats, places) in found.items():
-            flight.place_many(seats, run, places)
-            self._seated(flight, len(seats))
+            first = self._firsts[at]
+            end = bisect_left(publications, first + len(self._flights[at].publications), start, key=_n)
+            span = Span(_seats(publications, start, end, first), run, start)
+            if self.observer is not None:
+                self._observe(self.observer, self._flights[at], span)
+            start = end
+            self._seated(at, self._flights[at].place_many(span))
+
+    def _observe(self, observer: Observer, flight: Flight, span: Span) -> None:
+        for seat in span.seats:
+            if not flight.has_answer(seat):
+                observer.confirmed(flight.publications[seat])
 
     def tell(self, topic: str, number: int) -> None:
         """An event of ours was given this number."""
@@ -83,15 +97,23 @@ class Departures:
 
     def refused(self, id: EventId, error: Exception) -> None:
         """An event will never have a place."""
-        flight = self._flights.pop(id.n, None)
-        if flight is not None:
-            flight.refuse(id.n - flight.publications[0].n, error)
-            self._seated(flight, 1)
+        at = self._find(id.n)
+        if at is None or self._flights[at].has_answer(id.n - self._firsts[at]):
+            return
+        self._flights[at].refuse(id.n - self._firsts[at], error)
+        self._seated(at, 1)
 
-    def _seated(self, flight: Flight, count: int) -> None:
-        self._missing[flight] -= count
-        if not self._missing[flight]:
-            del self._missing[flight]
+    def _find(self, n: int) -> int | None:
+        """Which flight an event is on."""
+        at = bisect_right(self._firsts, n) - 1
+        return at if at >= 0 and n - self._firsts[at] < len(self._flights[at].publications) else None
+
+    def _seated(self, at: int, count: int) -> None:
+        self._count -= count
+        self._missing[at] -= count
+        if not self._missing[at]:
+            flight = self._flights.pop(at)
+            del self._firsts[at], self._missing[at]
             flight.land(None)
             self.ids.landed(flight)
         if self._parked and not self.is_full:
@@ -104,7 +126,7 @@ class Departures:
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return len(self._flights) >= UNDER_WAY_MAX
+        return self._count >= UNDER_WAY_MAX
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""
@@ -113,3 +135,11 @@ class Departures:
     def unpark(self, resume: Callable[[], None]) -> None:
         """Do not call it any more."""
         self._parked.pop(resume, None)
+
+
+def _seats(publications: list[Publication], start: int, end: int, first: int) -> Sequence[int]:
+    """The seats of some events on a flight that begins with the event `first`."""
+    seat, last = publications[start].n - first, publications[end - 1].n - first
+    if last - seat == end - 1 - start:
+        return range(seat, last + 1)
+    return [publication.n - first for publication in publications[start:end]]

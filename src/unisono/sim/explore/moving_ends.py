@@ -121,7 +121,7 @@ class Judge:
                 yield Finding(JOINS, f"{name} still waits to join {', '.join(sorted(topics))}")
             elif isinstance(engine, Publisher) and (engine.outgoing or engine.strangers):
                 asked = [
-                    *engine.outgoing.values(),
+                    *engine.outgoing,
                     *(p for aside in engine.strangers.values() for p in aside),
                 ]
                 yield Finding(ANSWERS, f"{asked[0].id} was never answered")

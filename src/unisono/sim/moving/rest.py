@@ -34,7 +34,7 @@ def restless(cluster: Cluster, storage: Storage) -> Iterator[str]:
     for publisher in cluster.publisher_engines():
         if publisher.outgoing or publisher.waiting or publisher.strangers:
             aside = [publication for found in publisher.strangers.values() for publication in found]
-            first = next(iter([*publisher.outgoing.values(), *publisher.waiting, *aside]))
+            first = next(iter([*publisher.outgoing, *publisher.waiting, *aside]))
             yield f"{first.id} on {first.topic} is not acknowledged"
     for process, member in cluster.members():
         for reason in (*_restless_member(member), *_restless_patterns(member, control)):

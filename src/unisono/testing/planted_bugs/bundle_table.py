@@ -122,13 +122,13 @@ class AnnouncesBundlesEarly(ManagerNode):
 class SendsTheLastFirst(Publisher):
     """What is ready last is sent first."""
 
-    def _next_batch(self, queue: deque[Publication], now: float) -> list[Publication]:
+    def _next(self, queue: deque[Publication], now: float) -> Effect | None:
         if len(queue) < 2:
-            return super()._next_batch(queue, now)
+            return super()._next(queue, now)
         last = deque([queue.pop()])
-        batch = super()._next_batch(last, now)
+        effect = super()._next(last, now)
         queue.extend(last)
-        return batch
+        return effect
 
 
 class ForgetsClocksOfBundles(Finisher):

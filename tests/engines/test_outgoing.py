@@ -1,0 +1,71 @@
+"""What a publisher has sent and has no answer for, beside a table of single events."""
+
+from random import Random
+
+import pytest
+
+from unisono.engines.topic_managers.outgoing import Outgoing, Sent
+from unisono.model.frames import Publication, count_topics
+
+
+def sent(ns, topics, to="N"):
+    publications = [Publication("p", 1, n, topic) for n, topic in zip(ns, topics, strict=True)]
+    return Sent(to, publications, count_topics(publications))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_says_what_a_table_of_single_events_says(seed):
+    random, out, table, n = Random(seed), Outgoing(), {}, 0
+    for serial in range(1, 60):
+        if random.random() < 0.6:
+            ns = []
+            for _ in range(random.choice((1, 1, 2, 5, 9))):
+                n += random.choice((1, 1, 3))  # events for other nodes lie between them
+                ns.append(n)
+            one = sent(ns, random.choices("ABC", k=len(ns)), random.choice("NM"))
+            out.add(serial, one)
+            table |= {p.n: (serial, p) for p in one.publications}
+        elif table and random.random() < 0.5:
+            answered = random.choice([*table, n + 1])
+            dropped = out.drop(answered)
+            assert dropped is table.pop(answered, (0, None))[1]
+        elif out.sent:
+            serial = random.choice(list(out.sent))
+            out.drop_all(serial)
+            table = {n: found for n, found in table.items() if found[0] != serial}
+        if random.random() < 0.2:
+            out = out.copy()
+        out.check()
+        assert [p.n for p in out] == sorted(table)
+        assert len(out) == len(table)
+        assert out.lowest == min(table, default=0)
+        assert out.load == count_topics(p for _, p in table.values())
+        assert set(out.sent) == {serial for serial, _ in table.values()}
+        for topic in "ABC":
+            assert out.newest(topic) == max((n for n, (_, p) in table.items() if p.topic == topic), default=0)
+        assert [n in out for n in range(n + 2)] == [n in table for n in range(n + 2)]
+
+
+def test_nodes_are_busy_as_often_as_something_was_sent_to_them():
+    out = Outgoing()
+    out.add(1, sent([1, 2], "AB", "N"))
+    out.add(2, sent([3], "A", "N"))
+    out.add(3, sent([4], "A", "M"))
+    assert out.busy == {"N": 2, "M": 1}
+    out.drop(1)
+    assert out.busy == {"N": 2, "M": 1}
+    out.drop(2)
+    out.drop_all(3)
+    assert out.busy == {"N": 1}
+
+
+def test_a_twin_is_independent():
+    one = Outgoing()
+    one.add(1, sent([1, 2, 3], "AAB"))
+    twin = one.copy()
+    assert twin.state() == one.state()
+    twin.drop(1)
+    one.drop(3)
+    assert [p.n for p in one] == [1, 2]
+    assert [p.n for p in twin] == [2, 3]
+    assert one.state() != twin.state()

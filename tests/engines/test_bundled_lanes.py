@@ -17,7 +17,7 @@ from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.ring import Ring
 from unisono.engines.topic_managers.routing import stored_events
 from unisono.engines.topic_managers.settings import ManagerSettings, SubscriberSettings
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import Part, ns_of
 from unisono.model.codec import decode_record, encode_record
 from unisono.model.frames import EpochNotice, Nack, Publication, Registration, Sequenced, Stamped
 from unisono.model.ids import EventId
@@ -59,18 +59,7 @@ def bundled_lane(random: Random, epoch: int = 0, clock: dict[str, int] | None = 
             if not groups
             else tuple(tuple(i for i, x in enumerate(names) if x in groups[topic]) for topic in topics)
         )
-        stamped = StampedBundle(
-            epoch,
-            "N1",
-            index,
-            {x: clock[x] for x in names},
-            places,
-            topics,
-            bundle.order,
-            publisher,
-            1,
-            bundle.parts,
-        )
+        stamped = bundle.stamped(epoch, "N1", index, {x: clock[x] for x in names}, places)
         for topic in topics:
             clock[topic] = stamped.newest(topic)
         if random.random() < 0.1:
@@ -129,7 +118,7 @@ def seen_of(recovery) -> dict[tuple[str, EventId], Sequenced]:
     seen = {(one.topic, one.id): one for one in recovery.seen}
     for bundle in recovery.bundles:
         for part in bundle.parts:
-            for n in part.ns:
+            for n in ns_of(bundle, part.topic):
                 one = sequenced(bundle, part.topic, n)
                 seen[one.topic, one.id] = one
     return seen
@@ -164,7 +153,7 @@ def test_what_is_seen_in_bundles_is_carried_on_as_such_while_bundles_are_stored(
     busy = recover({"N1": [again, *bundled_lane(random, 2, clock), SealRecord(3)]}, 3, TOPICS)
     assert sorted(map(str, busy.seen)) == sorted(map(str, first.seen))
     assert seen_of(busy).items() >= seen_of(first).items()
-    assert all(part.bodies == part.times == () for bundle in busy.bundles for part in bundle.parts)
+    assert all(part == Part(part.topic) for bundle in busy.bundles for part in bundle.parts)
 
 
 @given(seeds(), st.integers(1, 40))
@@ -231,11 +220,7 @@ def test_a_ring_keeps_the_newest_and_says_what_is_gone(random, limit, bytes_max)
 
 def test_a_bundle_that_comes_again_is_none_of_who_has_left_or_come_meanwhile():
     events = bundle_of([Publication("p", 1, 1, "A"), Publication("p", 1, 2, "B")], 1, 0, {})
-    pieces = list(
-        StampedBundle(
-            0, "N1", 1, {"A": 0, "B": 0}, (), ("A", "B"), events.order, "p", 1, events.parts
-        ).pieces()
-    )
+    pieces = list(events.stamped(0, "N1", 1, {"A": 0, "B": 0}).pieces())
     for change in ("leaves", "comes"):
         one = MovingSubscriber("s", SubscriberSettings())
         one.admit("B", 0)

@@ -5,6 +5,7 @@ import itertools
 from engine_kit import told
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Append, Deliver, DeliverRun, Reject, Send
 from unisono.engines.inputs import TICK, Appended, Controlled, Notified, Publish, ReadBack, Received
@@ -15,7 +16,7 @@ from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
+from unisono.model.bundles import Bundle, SequencedBundle
 from unisono.model.frames import Create, Heartbeat, Publication, Registration, Repair, Routed, Stamped
 from unisono.model.lanes import events_of
 from unisono.model.runs import bundle_of, creates_of, run_of
@@ -135,16 +136,45 @@ def test_a_bundle_that_follows_one_nobody_has_is_not_numbered():
 def test_nonsense_is_rejected():
     node = serving(ManagerNode("N1"))
     good = bundle_of(published("AB"), 1, 1, {})
-    part = good.parts[0]
-    for bad in (
-        Bundle("p", 0, 1, 1, good.parts, b"\0\0"),
-        Bundle("p", 0, 1, 1, good.parts, b"\0\7"),
-        Bundle("p", 0, 1, 1, (part, part), b"\0\1"),
-        Bundle("p", 0, 1, 1, (good.parts[1],), b"\0\0"),
-        Bundle("q", 0, 1, 1, good.parts, good.order),
+    part, other = good.parts
+    for change in (
+        {"order": b"\0\0"},
+        {"order": b"\0\7"},
+        {"order": b""},
+        {"parts": (part, part)},
+        {"parts": (other,), "order": b"\0\0"},
+        {"parts": ()},
+        {"publisher": "q"},
+        {"first": -1},
+        {"first": 2**63 - 1},
+        {"steps": b"\0"},
+        {"steps": b"\1\1\1"},
+        {"steps": b"\xff" * 8},
+        *({"parts": (replace(part, **wrong), other)} for wrong in WRONG_PARTS),
+        {"parts": (replace(part, after=1), other)},
+        {"parts": (part, replace(other, after=2))},
+        {"parts": (part, replace(other, after=-1))},
     ):
-        (effect,) = node.handle(Received("p", bad), 0.0)
-        assert isinstance(effect, Reject), bad
+        (effect,) = node.handle(Received("p", replace(good, **change)), 0.0)
+        assert isinstance(effect, Reject), change
+
+
+WRONG_PARTS = (
+    {"times": b""},
+    {"times": bytes(7)},
+    {"times": bytes(16)},
+    {"sizes": b""},
+    {"sizes": b"\2"},
+    {"sizes": b"\0\0\0"},
+    {"payloads": b"xx"},
+    {"contents": b"\0\0"},
+    {"further": b"\0\0\0"},
+    {"nth": -1},
+    {"nth": 2**63},
+    {"keys": ((1, "k"),)},
+    {"headers": ((-1, {}),)},
+    {"deadlines": ((7, 1.0),)},
+)
 
 
 # Putting together.
@@ -354,7 +384,11 @@ def test_pieces_that_make_no_sense_are_not_sound():
         {"groups": ((9,), (0,))},
         {"parts": ()},
         {"parts": (other.parts[0], other.parts[0])},
+        {"parts": (replace(piece.parts[0], topic="C"),)},
         {"topics": ("A", "A")},
+        {"first": -1},
+        {"steps": b"\1"},
+        {"steps": b"\0\1"},
+        *({"parts": (replace(other.parts[0], **wrong),)} for wrong in WRONG_PARTS),
     ):
-        fields = {name: getattr(piece, name) for name in StampedBundle.__struct_fields__}
-        assert not StampedBundle(**{**fields, **change}).is_sound, change
+        assert not replace(piece, **change).is_sound, change

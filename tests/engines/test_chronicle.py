@@ -13,7 +13,6 @@ from unisono.engines.effects import Append, Read, Reject, Send, Truncate
 from unisono.engines.inputs import ReadBack
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Control, first_control
-from unisono.model.bundles import StampedBundle
 from unisono.model.frames import EpochNotice, Nack, Publication, Recall, Recalled, Refused, Repair, Stamped
 from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, SealRecord
 from unisono.model.runs import bundle_of
@@ -287,7 +286,7 @@ def test_a_lane_of_bundles_is_read_in_pieces_of_few_records() -> None:
 
 def bundle(index: int, before: int) -> BundleRecord:
     events = bundle_of([Publication("p", 1, before + n, "A") for n in range(1, 1001)], index, 0, {})
-    stamped = StampedBundle(0, "N1", index, {"A": before}, (), ("A",), events.order, "p", 1, events.parts)
+    stamped = events.stamped(0, "N1", index, {"A": before})
     return BundleRecord(0, index, stamped)
 
 

@@ -115,7 +115,7 @@ def bundled(random: Random) -> list[tuple[float, float, StampedBundle]]:
         named = sorted({x for topic in topics for x in related[topic]})
         groups = tuple(tuple(named.index(x) for x in related[topic]) for topic in topics)
         base = {x: clock[x] for x in named}
-        bundle = StampedBundle(1, "N", index, base, groups, topics, made.order, publisher, 1, made.parts)
+        bundle = made.stamped(1, "N", index, base, groups)
         clock |= {topic: bundle.newest(topic) for topic in topics}
         log.append((events[0].published_at, now, bundle))
     return log

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.wire import decode_control, encode_control
-from unisono.model.bundles import StampedBundle
 from unisono.model.codec import decode_packet, decode_record, encode_packet, encode_record
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
@@ -47,9 +46,7 @@ RECORDS = (
 _BUNDLE = bundle_of(
     [Publication("p", 1, n, "AB"[n % 2], b"x", 0, 1.5, n, None, None) for n in (1, 2, 3)], 9, 1, {}
 )
-_STAMPED = StampedBundle(
-    2, "N", 4, {"A": 3, "B": 1}, ((0, 1), (1,)), ("B", "A"), _BUNDLE.order, "p", 1, _BUNDLE.parts
-)
+_STAMPED = _BUNDLE.stamped(2, "N", 4, {"A": 3, "B": 1}, ((0, 1), (1,)))
 RECORDS += (
     BundleRecord(2, 4, _STAMPED),
     EpochRecord(3, EpochNotice(3, {"A": 4, "B": 3}), HELD, (), bundles=(_STAMPED.outline(("A",)),)),

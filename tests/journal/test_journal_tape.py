@@ -7,7 +7,6 @@ from unisono.history import Kind
 from unisono.journal import records_of
 from unisono.journal import tape as tapes
 from unisono.journal.tape import Tape
-from unisono.model.bundles import StampedBundle
 from unisono.model.event import Event
 from unisono.model.frames import Publication
 from unisono.model.runs import bundle_of
@@ -122,8 +121,7 @@ def test_the_stamps_of_a_part_of_a_bundle_count_the_other_parts(events):
     """Found by the demo's audit: two subscribers of different parts had different stamps of one event."""
     publications = [Publication("p", 1, n + 1, "ab"[n % 2], b"", 0, 1.0, n + 1) for n in range(events)]
     bundle = bundle_of(publications, 1, 1, {})
-    clock, topics = {"a": 4, "b": 9}, tuple(part.topic for part in bundle.parts)
-    whole = StampedBundle(3, "n", 1, clock, (), topics, bundle.order, "p", 1, bundle.parts)
+    whole = bundle.stamped(3, "n", 1, {"a": 4, "b": 9})
     stamps = {str(event.publication.id): event.entries for event in open_bundle(whole).events()}
     for piece in whole.pieces():
         run, cut = open_bundle(piece), Cut()

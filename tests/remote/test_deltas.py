@@ -23,19 +23,7 @@ def pieces(names, epoch=1, wide=WIDE):
     for index, topics in enumerate(names, 1):
         events = [Publication("p", 1, 2 * index + i, t, b"x", 0, 1.0, 1) for i, t in enumerate(topics)]
         bundle = bundle_of(events, index, 1, {})
-        whole = StampedBundle(
-            epoch,
-            "n",
-            index,
-            dict(clock),
-            (),
-            tuple(p.topic for p in bundle.parts),
-            bundle.order,
-            "p",
-            1,
-            bundle.parts,
-        )
-        made += whole.pieces()
+        made += bundle.stamped(epoch, "n", index, dict(clock)).pieces()
         for topic in topics:
             clock[topic] += 1
     return made

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from unisono.ens.port import Capabilities
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import Bundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Heartbeat, Packet, Publication, Registration, Report, Stamped
 from unisono.model.runs import bundle_of, run_of
@@ -80,8 +80,7 @@ def published(n, topic):
 
 
 def piece_of(topic):
-    part = bundle_of([published(1, topic)], 1, 1, {}).parts
-    return StampedBundle(1, "n", 1, {topic: 0}, (), (topic,), b"\0", "p", 1, part)
+    return bundle_of([published(1, topic)], 1, 1, {}).stamped(1, "n", 1, {topic: 0})
 
 
 def test_a_single_event_overtakes_no_piece_of_an_earlier_bundle():
@@ -112,15 +111,15 @@ def test_they_are_decoded_once():
 
 
 def test_a_bundle_that_is_none_is_refused_each_time():
-    empty = StampedBundle(1, "n", 1, {"a": 0}, (), ("a",), b"", "p", 1, ())
+    empty = Bundle("p", 1, 1, b"", b"", (), 1, 1).stamped(1, "n", 1, {"a": 0})
     for _ in range(2):
         with pytest.raises(FrameError, match="a bundle that is none"):
             decode_notes(encode([empty]))
 
 
 def test_what_is_made_of_a_piece_is_shared():
-    part = bundle_of([Publication("p", 1, 1, "a", b"x", 0, 1.0, 1)], 1, 1, {}).parts
-    frame = encode([StampedBundle(1, "n", 1, {"a": 0}, (), ("a",), b"\0", "p", 1, part)])
+    bundle = bundle_of([Publication("p", 1, 1, "a", b"x", 0, 1.0, 1)], 1, 1, {})
+    frame = encode([bundle.stamped(1, "n", 1, {"a": 0})])
     [one], [other] = decode_notes(frame), decode_notes(bytes(bytearray(frame)))
     assert run_of(one) is run_of(other)
     assert run_of(one).publications[0].body == b"x"

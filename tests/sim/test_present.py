@@ -8,7 +8,6 @@ import pytest
 
 from unisono.engines.chronicle import Present, in_order, is_ordered
 from unisono.engines.plan import Plan
-from unisono.model.bundles import StampedBundle
 from unisono.model.frames import Publication, Stamped
 from unisono.model.runs import bundle_of
 from unisono.sim.moving.draw import draw_moving
@@ -76,7 +75,7 @@ def test_topics_that_nobody_asked_for_are_not_waited_for() -> None:
 def test_a_bundle_comes_as_a_whole() -> None:
     publications = [Publication("p", 1, n, "AB"[n % 2], nth=n) for n in range(1, 5)]
     made = bundle_of(publications, 1, 0, {})
-    bundle = StampedBundle(1, "N", 1, {"B": 3, "A": 7}, (), ("B", "A"), made.order, "p", 1, made.parts)
+    bundle = made.stamped(1, "N", 1, {"B": 3, "A": 7})
     present = Present({"A": 7, "B": 2}, frozenset("AB"))
     assert present.extend([bundle]) == 0
     assert present.extend([bundle, event("B", B=3, A=7)]) == 2

@@ -4,14 +4,27 @@ A *bundle* is cut by topic: each *part* holds the events of one topic in columns
 each other. A node that numbers a bundle adds one clock, how far every topic was before, and by it each event has a
 stamp: the clock, and what comes before it in the bundle. So a stamped bundle can be cut as well: a *piece* has the clock
 and the order of the whole, and the part of one topic.
+
+Nodes look at no single event: columns are bytes (`columns.py`), and what a publisher's events are called follows from the
+first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from operator import lt
 
 import msgspec
+
+from unisono.model.columns import (
+    NUMBERS_END,
+    TIME_BYTES,
+    are_steps,
+    is_column,
+    split,
+    unpack,
+    unpack_steps,
+    unpack_times,
+)
 
 EVENTS_MAX = 1024
 TOPICS_MAX = 256  # a byte of `order` names one
@@ -20,14 +33,15 @@ EVENT_BYTES = 48  # roughly, beside the payload
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """The events of one topic; the i-th of every column belongs to one event."""
+    """The events of one topic in columns: the i-th of each belongs to one event. An outline has none."""
 
     topic: str
-    ns: tuple[int, ...]  # which one of its publisher's events it is
-    nths: tuple[int, ...]  # and which one on this topic
-    bodies: tuple[bytes, ...]
-    times: tuple[float, ...]
-    contents: bytes
+    nth: int = 0  # which one of its publisher's events of this topic the first one is
+    further: bytes = b""  # how much further each is; none: each is one further than the one before
+    times: bytes = b""  # when they were published
+    sizes: bytes = b""  # of the payloads
+    payloads: bytes = b""  # one behind the other
+    contents: bytes = b""  # how each payload is written; none: all of them are raw
     after: int = 0  # the publisher's event before them on the topic that has no answer yet, or 0
     keys: tuple[tuple[int, str], ...] = ()  # those that have one, by place
     headers: tuple[tuple[int, dict[str, str]], ...] = ()  # the same
@@ -35,59 +49,136 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
     def outline(self) -> Part:
         """Which events they are, and nothing more."""
-        return Part(self.topic, self.ns, (), (), (), b"")
+        return Part(self.topic)
 
     @property
-    def is_sound(self) -> bool:
-        """Whether its columns are equally long, and its events in order."""
-        count = len(self.ns)
-        columns = (self.nths, self.bodies, self.times, self.contents)
+    def count(self) -> int:
+        """How many events there are."""
+        return len(self.times) // TIME_BYTES
+
+    @property
+    def bodies(self) -> Sequence[bytes]:
+        """Their payloads."""
+        return split(self.payloads, unpack(self.sizes, self.count))
+
+    @property
+    def published_at(self) -> Sequence[float]:
+        """When they were published."""
+        return unpack_times(self.times)
+
+    @property
+    def nths(self) -> Sequence[int]:
+        """Which ones of their publisher's events of this topic they are."""
+        count, nth = self.count, self.nth
+        return (
+            [nth + more for more in unpack(self.further, count)] if self.further else range(nth, nth + count)
+        )
+
+    def is_sound(self, count: int) -> bool:
+        """Whether it has so many events, all of them complete."""
         return (
             count > 0
-            and {len(column) for column in columns} == {count}
-            and self.ns[0] > self.after >= 0
-            and (count == 1 or all(map(lt, self.ns, self.ns[1:])))
-            and all(0 <= place < count for place, _ in (*self.keys, *self.headers, *self.deadlines))
+            and len(self.times) == count * TIME_BYTES
+            and is_column(self.sizes, count)
+            and sum(unpack(self.sizes, count)) == len(self.payloads)
+            and len(self.contents) in (0, count)
+            and 0 <= self.nth < NUMBERS_END
+            and (not self.further or is_column(self.further, count))
+            and (not self.keys or _are_places(self.keys, count))
+            and (not self.headers or _are_places(self.headers, count))
+            and (not self.deadlines or _are_places(self.deadlines, count))
         )
 
     @property
     def size(self) -> int:
         """Roughly how many bytes it takes."""
-        words = [key for _, key in self.keys]
-        for _, headers in self.headers:
-            words += [*headers, *headers.values()]
-        return sum(map(len, self.bodies)) + EVENT_BYTES * len(self.ns) + 4 * sum(map(len, words))
+        size = len(self.payloads) + EVENT_BYTES * self.count
+        if self.keys or self.headers:
+            words = [key for _, key in self.keys]
+            for _, headers in self.headers:
+                words += [*headers, *headers.values()]
+            size += 4 * sum(map(len, words))
+        return size
 
 
-class Bundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle"):
-    """Publisher to a node: number these. Everything below `acknowledged` may be forgotten."""
+def _are_places(column: tuple[tuple[int, object], ...], count: int) -> bool:
+    return all(0 <= place < count for place, _ in column)
+
+
+class Events(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one publisher, cut by topic."""
 
     publisher: str
     incarnation: int
+    first: int  # which one of its publisher's events the first one is
+    steps: bytes  # and how that goes on
+    order: bytes  # which topic comes next
+    parts: tuple[Part, ...]
+
+    @property
+    def ns(self) -> Sequence[int]:
+        """Which ones of their publisher's events they are."""
+        return unpack_steps(self.first, self.steps, len(self.order))
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes those parts take that are here."""
+        return sum([part.size for part in self.parts])
+
+
+class Bundle(Events, frozen=True, array_like=True, tag="bundle"):
+    """Publisher to a node: number these. Everything below `acknowledged` may be forgotten."""
+
     serial: int  # which bundle of this publisher it is: its answer says so
     acknowledged: int
-    parts: tuple[Part, ...]
-    order: bytes  # which part comes next
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What `order` speaks of."""
+        return tuple([part.topic for part in self.parts])
 
     @property
     def is_sound(self) -> bool:
         """Whether it is what it should be."""
-        topics = {part.topic for part in self.parts}
+        order, parts = self.order, self.parts
+        counts = [order.count(i) for i in range(len(parts))]
+        if not are_steps(self.first, self.steps, len(order)):
+            return False
+        ns = self.ns
         return (
-            len(topics) == len(self.parts) <= TOPICS_MAX
-            and len(self.order) <= EVENTS_MAX
-            and all(part.is_sound for part in self.parts)
-            and sum(len(part.ns) for part in self.parts) == len(self.order)
-            and all(self.order.count(i) == len(part.ns) for i, part in enumerate(self.parts))
+            0 < len(parts) == len(set(self.topics)) <= TOPICS_MAX
+            and len(order) <= EVENTS_MAX
+            and sum(counts) == len(order)
+            and all(part.is_sound(count) for part, count in zip(parts, counts, strict=True))
+            and all(0 <= part.after < ns[order.index(i)] for i, part in enumerate(parts))
         )
 
-    @property
-    def size(self) -> int:
-        """Roughly how many bytes it takes."""
-        return sum(part.size for part in self.parts)
+    def stamped(
+        self,
+        epoch: int,
+        node: str,
+        index: int,
+        clock: dict[str, int],
+        groups: tuple[tuple[int, ...], ...] = (),
+    ) -> StampedBundle:
+        """The same with numbers."""
+        return StampedBundle(
+            self.publisher,
+            self.incarnation,
+            self.first,
+            self.steps,
+            self.order,
+            self.parts,
+            epoch,
+            node,
+            index,
+            clock,
+            groups,
+            self.topics,
+        )
 
 
-class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled"):
+class StampedBundle(Events, frozen=True, array_like=True, tag="bundled"):
     """A bundle with its stamps, or a piece of one: those parts that are here."""
 
     epoch: int
@@ -96,33 +187,25 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
     clock: dict[str, int]  # how far each topic was before, of all that its stamps name
     groups: tuple[tuple[int, ...], ...]  # by topic: which places of the clock its stamps name; empty: all
     topics: tuple[str, ...]  # of the whole bundle
-    order: bytes  # which topic comes next
-    publisher: str
-    incarnation: int
-    parts: tuple[Part, ...]  # those that are here
 
     @property
     def is_sound(self) -> bool:
         """Whether it is what it should be: whoever is told it believes its numbers."""
-        held = {part.topic: len(part.ns) for part in self.parts}
+        topics, order, parts = self.topics, self.order, self.parts
+        held = {part.topic for part in parts}
         return (
-            len(set(self.topics)) == len(self.topics) <= TOPICS_MAX
-            and len(held) == len(self.parts) > 0
-            and set(self.topics) <= self.clock.keys()
+            len(set(topics)) == len(topics) <= TOPICS_MAX
+            and len(held) == len(parts) > 0
+            and held.issubset(topics)
+            and self.clock.keys() >= set(topics)
             and min(self.clock.values()) >= 0
-            and len(self.groups) in (0, len(self.topics))
+            and len(self.groups) in (0, len(topics))
             and all(0 <= i < len(self.clock) for group in self.groups for i in group)
-            and 0 < len(self.order) <= EVENTS_MAX
-            and max(self.order) < len(self.topics)
-            and all(part.is_sound for part in self.parts)
-            and all(topic in self.topics for topic in held)
-            and all(self.count(topic) == count for topic, count in held.items())
+            and 0 < len(order) <= EVENTS_MAX
+            and max(order) < len(topics)
+            and are_steps(self.first, self.steps, len(order))
+            and all(part.is_sound(self.count(part.topic)) for part in parts)
         )
-
-    @property
-    def size(self) -> int:
-        """Roughly how many bytes those parts take that are here."""
-        return sum(part.size for part in self.parts)
 
     def count(self, topic: str) -> int:
         """How many events of a topic the whole bundle has."""
@@ -134,7 +217,7 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
 
     def outline(self, topics: Container[str]) -> StampedBundle:
         """What is needed to answer again for its events on these topics."""
-        parts = tuple(part.outline() for part in self.parts if part.topic in topics)
+        parts = tuple([part.outline() for part in self.parts if part.topic in topics])
         return msgspec.structs.replace(self, parts=parts)
 
     def pieces(self) -> Iterator[StampedBundle]:
@@ -144,6 +227,18 @@ class StampedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundled")
             return
         for part in self.parts:
             yield msgspec.structs.replace(self, parts=(part,))
+
+
+def ns_of(events: Bundle | StampedBundle, topic: str) -> list[int]:
+    """Which ones of their publisher's events those of one topic are."""
+    i = events.topics.index(topic)
+    return [n for n, which in zip(events.ns, events.order, strict=True) if which == i]
+
+
+def ends_of(events: Bundle | StampedBundle, topic: str) -> tuple[int, int]:
+    """The first and the last of them."""
+    i, ns = events.topics.index(topic), events.ns
+    return ns[events.order.index(i)], ns[events.order.rindex(i)]
 
 
 class DeltaBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle delta"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
 
-from unisono.model.bundles import Bundle, Part, StampedBundle, group_names
-from unisono.model.frames import Entries, Publication, Run, Sequenced, Stamped
+from unisono.model.bundles import Bundle, Part, StampedBundle, group_names, ns_of
+from unisono.model.columns import pack, pack_steps, pack_times
+from unisono.model.frames import RAW, Entries, Publication, Run, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.model.memo import Memo
 
@@ -27,7 +29,7 @@ class BundleRun(Run):
             list(bundle.clock.values()),
             group_names(bundle.clock, bundle.groups, bundle.topics),
             publications,
-            {part.topic: len(part.ns) for part in parts},
+            {part.topic: part.count for part in parts},
         )
         self._order = [bundle.topics[i] for i in bundle.order]
         self._present = present  # for each event of the bundle, whether it is here
@@ -53,31 +55,23 @@ class BundleRun(Run):
         return [self.stamped(place) for place in range(len(self.publications))]
 
 
-def publications_of(publisher: str, incarnation: int, part: Part) -> list[Publication]:
+def publications_of(events: Bundle | StampedBundle, part: Part) -> list[Publication]:
     """The events of a part."""
-    topic, keys, headers, deadlines = part.topic, dict(part.keys), dict(part.headers), dict(part.deadlines)
-    columns = zip(part.ns, part.bodies, part.contents, part.times, part.nths, strict=True)
-    if not keys and not headers and not deadlines:
-        return [
-            Publication(publisher, incarnation, n, topic, body, content, at, nth)
-            for n, body, content, at, nth in columns
-        ]
-    return [
-        Publication(
-            publisher,
-            incarnation,
-            n,
-            topic,
-            body,
-            content,
-            at,
-            nth,
-            keys.get(i),
-            headers.get(i),
-            deadlines.get(i),
-        )
-        for i, (n, body, content, at, nth) in enumerate(columns)
-    ]
+    columns: tuple[Iterable[Any], ...] = (
+        repeat(events.publisher),
+        repeat(events.incarnation),
+        ns_of(events, part.topic),
+        repeat(part.topic),
+        part.bodies,
+        part.contents or repeat(RAW),
+        part.published_at,
+        part.nths,
+    )
+    if part.keys or part.headers or part.deadlines:
+        places = range(part.count)
+        extras = (dict(part.keys), dict(part.headers), dict(part.deadlines))
+        columns += tuple(map(column.get, places) for column in extras)
+    return list(map(Publication, *columns))
 
 
 def run_of(*pieces: StampedBundle) -> BundleRun:
@@ -87,9 +81,7 @@ def run_of(*pieces: StampedBundle) -> BundleRun:
         return known[0]
     bundle = pieces[0]
     parts = [part for piece in pieces for part in piece.parts]
-    streams = {
-        part.topic: iter(publications_of(bundle.publisher, bundle.incarnation, part)) for part in parts
-    }
+    streams = {part.topic: iter(publications_of(bundle, part)) for part in parts}
     by_index = [streams.get(topic) for topic in bundle.topics]
     publications = [next(stream) for i in bundle.order if (stream := by_index[i]) is not None]
     present = bytes(bundle.order).translate(
@@ -123,8 +115,7 @@ def stamps_of(bundle: StampedBundle) -> dict[str, list[Entries]]:
 
 def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
     """The answer for one event of a bundle; an outline of it will do."""
-    part = next(part for part in bundle.parts if part.topic == topic)
-    stamp = stamps_of(bundle)[topic][bisect_left(part.ns, n)]
+    stamp = stamps_of(bundle)[topic][ns_of(bundle, topic).index(n)]
     return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
 
 
@@ -150,29 +141,43 @@ def bundle_of(
     if by_topic is None:
         by_topic = cut(publications)
     places = {topic: i for i, topic in enumerate(by_topic)}
-    first = publications[0]
+    first, last = publications[0], publications[-1]
+    is_dense = last.n - first.n == len(publications) - 1
     return Bundle(
         first.publisher,
         first.incarnation,
+        first.n,
+        b"" if is_dense else pack_steps([publication.n for publication in publications]),
+        bytes([places[publication.topic] for publication in publications]),
+        tuple([_part(topic, events, after.get(topic, 0)) for topic, events in by_topic.items()]),
         serial,
         acknowledged,
-        tuple(_part(topic, events, after.get(topic, 0)) for topic, events in by_topic.items()),
-        bytes([places[publication.topic] for publication in publications]),
     )
 
 
 def _part(topic: str, events: list[Publication], after: int) -> Part:
+    bodies, contents = [p.body for p in events], bytes([p.content for p in events])
+    nth, further = events[0].nth, b""
+    if events[-1].nth - nth != len(events) - 1:
+        nth = min([p.nth for p in events])
+        further = pack([p.nth - nth for p in events])
+    extras = [
+        (i, p)
+        for i, p in enumerate(events)
+        if p.key is not None or p.headers is not None or p.deadline is not None
+    ]
     return Part(
         topic,
-        tuple([p.n for p in events]),
-        tuple([p.nth for p in events]),
-        tuple([p.body for p in events]),
-        tuple([p.published_at for p in events]),
-        bytes([p.content for p in events]),
+        nth,
+        further,
+        pack_times([p.published_at for p in events]),
+        pack(list(map(len, bodies))),
+        b"".join(bodies),
+        contents if any(contents) else b"",
         after,
-        tuple([(i, p.key) for i, p in enumerate(events) if p.key is not None]),
-        tuple([(i, p.headers) for i, p in enumerate(events) if p.headers is not None]),
-        tuple([(i, p.deadline) for i, p in enumerate(events) if p.deadline is not None]),
+        tuple([(i, p.key) for i, p in extras if p.key is not None]),
+        tuple([(i, p.headers) for i, p in extras if p.headers is not None]),
+        tuple([(i, p.deadline) for i, p in extras if p.deadline is not None]),
     )
 
 
@@ -180,6 +185,6 @@ def creates_of(bundle: Bundle) -> list[tuple[Publication, int]]:
     """The events of a bundle one by one, each with the one it follows on its topic."""
     streams = []
     for part in bundle.parts:
-        events = publications_of(bundle.publisher, bundle.incarnation, part)
-        streams.append(iter(zip(events, (part.after, *part.ns), strict=False)))
+        events = publications_of(bundle, part)
+        streams.append(iter(zip(events, (part.after, *[event.n for event in events]), strict=False)))
     return [next(streams[i]) for i in bundle.order]

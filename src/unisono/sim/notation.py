@@ -55,7 +55,7 @@ def show_notification(notification: Notification) -> str:
     match notification:
         case Stamped():
             return show_event(notification)
-        case bundles.StampedBundle(_, node, index):
+        case bundles.StampedBundle(node=node, index=index):
             events = "; ".join(show_event(event) for event in run_of(notification).events())
             return f"piece of bundle {index} of {node}: {events}"
         case Run():
@@ -80,7 +80,7 @@ def show_message(message: Message) -> str:
     match message:
         case frames.Create(publication, acknowledged):
             return f"create {show_publication(publication)}, forget below {acknowledged}"
-        case bundles.Bundle(_, _, serial, acknowledged):
+        case bundles.Bundle(serial=serial, acknowledged=acknowledged):
             events = "; ".join(show_publication(p) for p, _ in creates_of(message))
             return f"bundle {serial} of {events}, forget below {acknowledged}"
         case bundles.SequencedBundle(_, serial, _, clock):

@@ -64,11 +64,12 @@ def _look_at(unit: Unit) -> _Seen:
         topic, number = p.topic, entries[p.topic]
         at = p.published_at if isfinite(p.published_at) else 0.0  # what makes no sense counts as old
         return _Seen(at, p.publisher, p.incarnation, p.n, topic, number, {topic: number}, entries, unit)
-    at = max([at for part in unit.parts for at in part.times if isfinite(at)], default=0.0)
-    n = min(part.ns[0] for part in unit.parts)
+    at = max([at for part in unit.parts for at in part.published_at if isfinite(at)], default=0.0)
     firsts = {topic: unit.clock[topic] + 1 for topic in unit.topics}
     topic = unit.topics[0]
-    return _Seen(at, unit.publisher, unit.incarnation, n, topic, firsts[topic], firsts, unit.clock, unit)
+    return _Seen(
+        at, unit.publisher, unit.incarnation, unit.first, topic, firsts[topic], firsts, unit.clock, unit
+    )
 
 
 def _by_stamps(row: list[_Seen]) -> _Edges:

@@ -7,11 +7,10 @@ the epoch that ends has some: whoever does not know them could not have read its
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from unisono.model.bundles import Part, StampedBundle, group_names
+from unisono.model.bundles import Part, StampedBundle, ends_of, group_names, ns_of
 from unisono.model.frames import Entries, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.model.lanes import Keyed, keyed_size
@@ -19,7 +18,7 @@ from unisono.model.runs import stamps_of
 
 SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
-OUTLINE_BYTES, PLACE_BYTES = 160, 6  # of a bundle, and of each of its events
+OUTLINE_BYTES, PLACE_BYTES = 160, 2  # of a bundle, and of each of its events
 SEEN_BYTES_MAX = 16 * 1024 * 1024
 LIVES_MAX = 4096  # publisher lives remembered per epoch; those that were silent longest are forgotten
 KEYS_MAX = 65536  # keys of one topic that an epoch begins with
@@ -47,13 +46,14 @@ class _Piece(NamedTuple):
     """The events of one topic in a stored bundle."""
 
     opened: _Opened
-    part: Part
+    topic: str
+    events: int
 
-    def sequenced(self, n: int) -> Sequenced:
-        """The answer for one of them."""
-        bundle, topic = self.opened.bundle, self.part.topic
-        stamp = self.opened.stamp(topic, bisect_left(self.part.ns, n))
-        return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
+    def sequenced(self) -> list[Sequenced]:
+        """The answer for each of them."""
+        bundle, topic = self.opened.bundle, self.topic
+        ids = [EventId(bundle.publisher, bundle.incarnation, n) for n in ns_of(bundle, topic)]
+        return [Sequenced(topic, id, bundle.epoch, self.opened.stamp(topic, i)) for i, id in enumerate(ids)]
 
 
 class _Key(NamedTuple):
@@ -73,7 +73,7 @@ class _Key(NamedTuple):
 
 
 _Life: TypeAlias = tuple[str, str, int]  # topic, publisher, incarnation
-_Window: TypeAlias = dict[int, Sequenced | _Piece]
+_Window: TypeAlias = dict[int, Sequenced | _Piece]  # by the last event of each
 
 
 class Carried:
@@ -112,9 +112,9 @@ class Carried:
     def remember_bundle(self, bundle: StampedBundle) -> _Opened:
         """Events that have their places."""
         opened, last = _Opened(bundle), {t: bundle.order.rindex(i) for i, t in enumerate(bundle.topics)}
-        for part in sorted(bundle.parts, key=lambda part: last[part.topic]):
-            window = self._window((part.topic, bundle.publisher, bundle.incarnation))
-            window.update(dict.fromkeys(part.ns, _Piece(opened, part)))
+        for topic in sorted((part.topic for part in bundle.parts), key=last.__getitem__):
+            window = self._window((topic, bundle.publisher, bundle.incarnation))
+            window[ends_of(bundle, topic)[1]] = _Piece(opened, topic, bundle.count(topic))
         return opened
 
     def _add_keys(self, opened: _Opened, part: Part) -> None:
@@ -143,26 +143,24 @@ class Carried:
         seen: list[Sequenced] = []
         topics: dict[_Opened, set[str]] = {}
         for window in reversed(kept):
-            for n, one in window.items():
+            for one in window.values():
                 if isinstance(one, Sequenced):
                     seen.append(one)
                 elif self._has_bundles:
-                    topics.setdefault(one.opened, set()).add(one.part.topic)
+                    topics.setdefault(one.opened, set()).add(one.topic)
                 else:
-                    seen.append(one.sequenced(n))
+                    seen += one.sequenced()
         return tuple(seen), tuple(opened.bundle.outline(names) for opened, names in topics.items())
 
     def _size(self, window: _Window) -> int:
         """Roughly how many bytes it takes."""
-        size, pieces = 0, dict[int, _Piece]()
+        size = 0
         for one in window.values():
             if isinstance(one, _Piece) and self._has_bundles:
-                pieces[id(one)] = one
+                bundle = one.opened.bundle
+                size += OUTLINE_BYTES + ENTRY_BYTES * len(bundle.clock) + PLACE_BYTES * len(bundle.order)
             else:
-                size += SEQUENCED_BYTES + ENTRY_BYTES * _width(one)
-        for piece in pieces.values():
-            bundle = piece.opened.bundle
-            size += OUTLINE_BYTES + ENTRY_BYTES * len(bundle.clock) + PLACE_BYTES * len(bundle.order)
+                size += _count(one) * (SEQUENCED_BYTES + ENTRY_BYTES * _width(one))
         return size
 
     def newest_keys(self) -> dict[str, tuple[Keyed, ...]]:
@@ -177,9 +175,21 @@ class Carried:
 
 
 def _trimmed(window: _Window) -> _Window:
-    return {n: window[n] for n in sorted(window)[-SEEN_MAX:]}
+    """The newest, at least as many events as must be remembered if there are so many."""
+    kept: list[int] = []
+    count = 0
+    for last in sorted(window, reverse=True):
+        if count >= SEEN_MAX:
+            break
+        kept.append(last)
+        count += _count(window[last])
+    return {last: window[last] for last in reversed(kept)}
+
+
+def _count(one: Sequenced | _Piece) -> int:
+    return one.events if isinstance(one, _Piece) else 1
 
 
 def _width(one: Sequenced | _Piece) -> int:
     """How many entries its stamp has."""
-    return len(one.opened.names[one.part.topic] if isinstance(one, _Piece) else one.entries)
+    return len(one.opened.names[one.topic] if isinstance(one, _Piece) else one.entries)

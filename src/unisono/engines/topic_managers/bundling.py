@@ -17,7 +17,7 @@ from unisono.engines.topic_managers.hosting import Hosting
 from unisono.engines.topic_managers.manager import STAMP_WORD, TopicManager
 from unisono.engines.topic_managers.routing import ToManager
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
+from unisono.model.bundles import Bundle, SequencedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Create, Routed, Sequenced, Stamped
 from unisono.model.ids import EventId
@@ -135,17 +135,12 @@ class Bundling(Hosting):
                 self.managers[x].hear_of(part.topic, manager.number)
         places = {x: i for i, x in enumerate(names)}
         alike = all(len(group) == len(names) for _, group in groups)
-        stamped = StampedBundle(
+        stamped = bundle.stamped(
             self.epoch,
             self.name,
             0 if self.writer is None else self.writer.made + 1,
             clock,
             () if alike else tuple(tuple(sorted(places[x] for x in group)) for _, group in groups),
-            tuple(part.topic for part in bundle.parts),
-            bundle.order,
-            bundle.publisher,
-            bundle.incarnation,
-            bundle.parts,
         )
         answer = SequencedBundle(bundle.incarnation, bundle.serial, self.epoch, clock, stamped.groups)
         then: list[Effect] = [Announce((piece.parts[0].topic,), piece) for piece in stamped.pieces()]

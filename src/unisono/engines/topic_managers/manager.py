@@ -26,7 +26,7 @@ from unisono.engines.topic_managers.keys import Keys
 from unisono.engines.topic_managers.registry import Registry
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import Bundle, Part, StampedBundle
+from unisono.model.bundles import Bundle, Part, StampedBundle, ends_of
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
     Completed,
@@ -157,7 +157,7 @@ class TopicManager:
                 self.parked.append(create)
             return []
         if not seen.admit(publication.n):
-            known = seen.answer(publication.n, self.topic)
+            known = seen.answer(publication.n)
             return [] if known is None else [Send(publication.publisher, self._answer(known))]
         if publication.key is not None and not self.keys.begin(publication.key):
             return self._repeat(publication.id, publication.key, seen)
@@ -166,7 +166,7 @@ class TopicManager:
     def _last_word(self, publication: Publication, seen: Seen) -> list[Effect]:
         """What has its place keeps it; everything else will never have one."""
         id = publication.id
-        if (known := seen.answer(id.n, self.topic)) is not None:
+        if (known := seen.answer(id.n)) is not None:
             return [Send(id.publisher, self._answer(known))]
         if seen.knows(id.n):
             return []  # it was answered, and heard
@@ -285,17 +285,17 @@ class TopicManager:
             return None  # its publisher will send both again, in order
         keys = [key for _, key in part.keys]
         return (
-            not seen.is_fresh(part.ns[0])
+            not seen.is_fresh(ends_of(bundle, self.topic)[0])
             or len(set(keys)) < len(keys)
             or any(key in self.keys.places or key in self.keys.under_way for key in keys)
         )
 
     def number_all(self, bundle: Bundle, part: Part) -> None:
         """Number events that were not seen before, in their order."""
-        self.seen[bundle.publisher, bundle.incarnation].admit_many(part.ns)
+        self.seen[bundle.publisher, bundle.incarnation].admit_many(bundle)
         for _, key in part.keys:
             self.keys.begin(key)
-        self.number += len(part.ns)
+        self.number += part.count
         self.bundles_under_way += 1
 
     def hear_of(self, topic: str, number: int) -> None:
@@ -308,7 +308,7 @@ class TopicManager:
         self.bundles_under_way -= 1
         seen = self.seen.get((bundle.publisher, bundle.incarnation))
         if seen is not None:
-            seen.finish_many(part.ns, bundle)
+            seen.finish_many(bundle)
         effects: list[Effect] = []
         for place, key in part.keys:
             event = stamped_in(bundle, self.topic, bundle.clock[self.topic] + 1 + place)
@@ -350,9 +350,7 @@ class TopicManager:
         """The same of many; an outline says enough."""
         seen = self._seen_of(bundle.publisher, bundle.incarnation)
         if seen is not None:
-            for part in bundle.parts:
-                if part.topic == self.topic:
-                    seen.recall_many(part.ns, bundle)
+            seen.recall_many(bundle)
 
     def _seen_of(self, publisher: str, incarnation: int) -> Seen | None:
         """What one life of a publisher has asked for; a few lives of each are remembered, the newest ones."""
@@ -367,7 +365,7 @@ class TopicManager:
                 oldest, *newer = self._lives[publisher]
                 self._lives[publisher] = tuple(newer)
                 self.seen.pop((publisher, oldest), None)
-            self.seen[key] = Seen(self.settings.seen_max)
+            self.seen[key] = Seen(self.topic, self.settings.seen_max)
         return self.seen[key]
 
     def _hear_of(self, publisher: str) -> None:

@@ -83,7 +83,7 @@ class Recalling:
         match notification:
             case Stamped(_, epoch, entries):
                 self._note(notification.topic, epoch, entries.get(notification.topic, 0))
-            case StampedBundle(epoch):
+            case StampedBundle(epoch=epoch):
                 for part in notification.parts:
                     self._note(part.topic, epoch, notification.newest(part.topic))
             case Heartbeat(topic, epoch, number):

@@ -3,95 +3,152 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
+from typing import NamedTuple, TypeAlias
 
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import Bundle, StampedBundle, ends_of, ns_of
 from unisono.model.frames import Sequenced
 from unisono.model.runs import sequenced as answer_of
 
 
+class _Many(NamedTuple):
+    """Events that were numbered together; a bundle without stamps is still being numbered."""
+
+    first: int
+    events: int
+    bundle: Bundle | StampedBundle
+
+
+_Unit: TypeAlias = Sequenced | _Many | None
+"""What is known of one event, or of many; None: it is being numbered."""
+
+
 class Seen:
-    """One publisher life on one topic: what is in flight, what is finished, what may be forgotten."""
+    """One publisher life on one topic: what is in flight, what is finished, what may be forgotten.
 
-    __slots__ = ("_known", "floor", "limit", "newest")
+    What was numbered together is remembered together, and at least `limit` events are.
+    """
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_count", "_units", "floor", "limit", "newest", "topic")
+
+    def __init__(self, topic: str, limit: int) -> None:
+        self.topic = topic
         self.limit = limit
         self.floor = 0  # everything below was acknowledged to the publisher
         self.newest = 0  # the largest that was numbered
-        self._known: OrderedDict[int, Sequenced | StampedBundle | None] = OrderedDict()
+        self._units: OrderedDict[int, _Unit] = OrderedDict()  # by the last event of each
+        self._count = 0  # events in them
 
     def admit(self, n: int) -> bool:
         """Note that `n` is being numbered; False when it was before."""
-        if n < self.floor or n in self._known:
+        if n < self.floor or (n <= self.newest and self.knows(n)):
             return False
-        self._known[n] = None
-        self.newest = max(self.newest, n)
+        self._put(n, None)
         return True
 
     def is_fresh(self, n: int) -> bool:
         """Whether nothing from `n` on was numbered."""
         return n > self.newest and n >= self.floor
 
-    def admit_many(self, ns: Sequence[int]) -> None:
-        """Note that all of these, which are fresh, are being numbered."""
-        self._known.update(dict.fromkeys(ns))
-        self.newest = ns[-1]
+    def admit_many(self, bundle: Bundle) -> None:
+        """Note that all of its events, which are fresh, are being numbered."""
+        self._put_many(bundle)
 
-    def finish_many(self, ns: Sequence[int], bundle: StampedBundle) -> None:
+    def finish_many(self, bundle: StampedBundle) -> None:
         """They have their stamps."""
-        self._known.update(dict.fromkeys([n for n in ns if n >= self.floor], bundle))
+        self._put_many(bundle)
         self._trim()
 
-    def knows(self, n: int) -> bool:
-        """Whether `n` was numbered, now or before."""
-        return n < self.floor or n in self._known
-
-    def recall(self, sequenced: Sequenced) -> None:
-        """An event finished in an earlier epoch."""
-        if sequenced.id.n >= self.floor:
-            self._known[sequenced.id.n] = sequenced
-        self.newest = max(self.newest, sequenced.id.n)
-
-    def recall_many(self, ns: Sequence[int], bundle: StampedBundle) -> None:
+    def recall_many(self, bundle: StampedBundle) -> None:
         """Events of a bundle that finished in an earlier epoch."""
-        self._known.update(dict.fromkeys([n for n in ns if n >= self.floor], bundle))
-        self.newest = max(self.newest, ns[-1])
+        self._put_many(bundle)
 
     def finish(self, sequenced: Sequenced) -> None:
         """The event has its whole stamp."""
-        n = sequenced.id.n
-        if n >= self.floor:
-            self._known[n] = sequenced
-            if len(self._known) > self.limit:
+        if sequenced.id.n >= self.floor:
+            self._put(sequenced.id.n, sequenced)
+            if self._count > self.limit:
                 self._trim()
 
-    def _trim(self) -> None:
-        while len(self._known) > self.limit and next(iter(self._known.values())) is not None:
-            n, _ = self._known.popitem(last=False)
-            self.floor = max(self.floor, n + 1)
+    def recall(self, sequenced: Sequenced) -> None:
+        """An event finished in an earlier epoch."""
+        n = sequenced.id.n
+        if n >= self.floor:
+            self._put(n, sequenced)
+        self.newest = max(self.newest, n)
 
-    def answer(self, n: int, topic: str) -> Sequenced | None:
+    def _put_many(self, bundle: Bundle | StampedBundle) -> None:
+        first, last = ends_of(bundle, self.topic)
+        if last >= self.floor:
+            self._put(last, _Many(first, bundle.order.count(bundle.topics.index(self.topic)), bundle))
+        self.newest = max(self.newest, last)
+
+    def _put(self, last: int, unit: _Unit) -> None:
+        if last in self._units:
+            self._count -= _count(self._units[last])
+        self._units[last] = unit
+        self._count += _count(unit)
+        self.newest = max(self.newest, last)
+
+    def knows(self, n: int) -> bool:
+        """Whether `n` was numbered, now or before."""
+        return n < self.floor or n in self._units or self._found(n) is not None
+
+    def _found(self, n: int) -> _Many | None:
+        """What `n` was numbered with, if it is not the last of it."""
+        for last, unit in self._units.items():
+            if type(unit) is _Many and unit.first <= n < last and n in ns_of(unit.bundle, self.topic):
+                return unit
+        return None
+
+    def answer(self, n: int) -> Sequenced | None:
         """What was answered for `n`, if it is finished and not forgotten."""
-        known = self._known.get(n)
-        return answer_of(known, topic, n) if isinstance(known, StampedBundle) else known
+        if n < self.floor:
+            return None
+        unit = self._units.get(n) or self._found(n)
+        if not isinstance(unit, _Many):
+            return unit
+        return answer_of(unit.bundle, self.topic, n) if isinstance(unit.bundle, StampedBundle) else None
 
     def forget_below(self, n: int) -> None:
         """The publisher has the answers for everything below `n`."""
         if n > self.floor:
             self.floor = n
             if n > self.newest:
-                self._known.clear()
+                self._units.clear()
+                self._count = 0
             else:
-                for known in [k for k in self._known if k < n]:
-                    del self._known[known]
+                for last in [last for last in self._units if last < n]:
+                    self._count -= _count(self._units.pop(last))
+
+    def _trim(self) -> None:
+        while self._count > self.limit:
+            last, unit = next(iter(self._units.items()))
+            if unit is None or (type(unit) is _Many and isinstance(unit.bundle, Bundle)):
+                return  # it has no answer yet
+            if self._count - _count(unit) < self.limit:
+                return
+            del self._units[last]
+            self._count -= _count(unit)
+            self.floor = max(self.floor, last + 1)
 
     def copy(self) -> Seen:
         """An independent twin."""
-        twin = Seen(self.limit)
-        twin.floor, twin.newest, twin._known = self.floor, self.newest, self._known.copy()
+        twin = Seen(self.topic, self.limit)
+        twin.floor, twin.newest = self.floor, self.newest
+        twin._units, twin._count = self._units.copy(), self._count
         return twin
 
     def state(self) -> Hashable:
         """Equal for windows that answer alike."""
-        return (self.floor, tuple((n, s is not None) for n, s in self._known.items()), self.newest)
+        return (self.floor, tuple((last, _state(unit)) for last, unit in self._units.items()), self.newest)
+
+
+def _count(unit: _Unit) -> int:
+    return unit.events if type(unit) is _Many else 1
+
+
+def _state(unit: _Unit) -> Hashable:
+    if type(unit) is _Many:
+        return (unit.first, unit.events, isinstance(unit.bundle, StampedBundle))
+    return unit is not None

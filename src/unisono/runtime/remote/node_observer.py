@@ -97,7 +97,7 @@ class NodeObserver:
     def announces(self, note: object) -> None:
         """Subscribers are told of something else than a single event."""
         if type(note) is StampedBundle:
-            self.metrics.announced += sum(len(part.ns) for part in note.parts)
+            self.metrics.announced += sum([part.count for part in note.parts])
         elif isinstance(note, EpochNotice):
             self._begins(note)
 

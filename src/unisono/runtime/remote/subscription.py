@@ -351,7 +351,7 @@ class RemoteSubscription(Subscription):
             match note:
                 case Stamped(_, epoch):
                     self._fall_behind(note.topic, epoch, note.entries.get(note.topic, 0))
-                case StampedBundle(epoch):
+                case StampedBundle(epoch=epoch):
                     for part in note.parts:
                         self._fall_behind(part.topic, epoch, note.newest(part.topic))
                 case Heartbeat(topic, epoch, number):
@@ -380,7 +380,7 @@ class RemoteSubscription(Subscription):
         elif isinstance(note, StampedBundle):
             for part in note.parts:
                 if self.wants(part.topic):
-                    events = publications_of(note.publisher, note.incarnation, part)
+                    events = publications_of(note, part)
                     self._put([self._event(publication) for publication in events])
 
     def _takes(self, event: Stamped) -> bool:

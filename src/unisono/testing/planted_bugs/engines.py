@@ -152,7 +152,7 @@ class ForgetsRequests(TopicManager):
     """Numbers a repeated request once more."""
 
     def _seen_of(self, publisher: str, incarnation: int) -> Seen:
-        return Seen(self.settings.seen_max)
+        return Seen(self.topic, self.settings.seen_max)
 
 
 class AnswersWithoutStamp(TopicManager):

@@ -59,7 +59,7 @@ def told(effects: Iterable[Effect]) -> list[str]:
             case Deliver(events, in_order):
                 lines += [f"{e.topic}#{e.number}{'' if in_order else ' tagged'}" for e in events]
             case DeliverRun(run, places):
-                chosen = range(len(run.publications)) if places is None else places
+                chosen = range(len(run)) if places is None else places
                 stamped = [run.stamped(place) for place in chosen]
                 lines += [f"{e.topic}#{e.number}" for e in stamped]
             case Drop(e, _):

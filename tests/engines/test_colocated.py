@@ -44,7 +44,7 @@ def sequence(managers: ColocatedManagers, publications: list[Publication]) -> Ru
 
 
 def stamped(run: Run) -> list[Stamped]:
-    return [run.stamped(place) for place in range(len(run.publications))]
+    return [run.stamped(place) for place in range(len(run))]
 
 
 def chain(plan, publications: list[Publication]) -> list[Stamped]:

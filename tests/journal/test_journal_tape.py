@@ -78,7 +78,7 @@ def test_the_order_of_a_process_is_the_order_in_which_it_happened():
 def test_events_that_came_alone_keep_their_stamp_their_tag_and_their_epoch():
     """Without the epoch, one that came alone after a bundle of the same epoch looked like one of the past."""
     publication, cut = run_of(1, TOGETHER).publications[0], Cut()
-    cut.tape.delivered("s", Event(publication, {"a": 5, "z": 9}, 0, False, _epoch=3))
+    cut.tape.delivered("s", Event(publication, {"a": 5, "z": 9}, in_order=False, _epoch=3))
     cut.tape.delivered("s", Event(publication, None))
     tagged, plain = cut.records()
     assert (tagged.in_order, tagged.stamp, tagged.number) == (False, {"a": 5, "z": 9}, 5)

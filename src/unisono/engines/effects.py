@@ -68,7 +68,7 @@ class DeliverRun(msgspec.Struct, frozen=True):
     @property
     def events(self) -> list[Stamped]:
         """They, each with a stamp of its own."""
-        chosen = range(len(self.run.publications)) if self.places is None else self.places
+        chosen = range(len(self.run)) if self.places is None else self.places
         return [self.run.stamped(place) for place in chosen]
 
 

@@ -60,7 +60,7 @@ class Facts:
         self.stamps.add_none(start)
         numbers, epochs = [np.zeros(start, np.int64)], [np.zeros(start, np.int32)]
         for run in runs:
-            end = start + len(run.publications)
+            end = start + len(run)
             numbers.append(self.stamps.add_run(run, self.topics, self.topic[start:end]))
             epochs.append(np.full(end - start, run.epoch, np.int32))
             start = end

@@ -79,7 +79,7 @@ class Tape:
         """All events of a run have their places."""
         self._begin(_NOBODY)
         base = self._base_of(run)
-        facts = np.arange(base, base + len(run.publications))
+        facts = np.arange(base, base + len(run))
         self._add_many(self._lane_of(Kind.SEQUENCED, ""), facts, [self._clock()] * len(facts))
 
     def delivered(self, subscription: str, event: Event[Any]) -> None:
@@ -179,7 +179,7 @@ class Tape:
         base = self._runs.get(run) or self._few.get(run)
         if base is not None:
             return base
-        if len(run.publications) < _FEW or not run.is_whole:
+        if len(run) < _FEW or not run.is_whole:
             self._few[run] = base = _SINGLE + len(self._singles)
             self._singles += [
                 _fact_of(publication, run.entries(place), run.epoch)
@@ -187,7 +187,7 @@ class Tape:
             ]
             return base
         self._runs[run] = base = _RUN + self._run_events
-        self._run_events += len(run.publications)
+        self._run_events += len(run)
         return base
 
     # Cutting.

@@ -16,22 +16,31 @@ T = TypeVar("T")
 class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=True):
     """An event, as one subscription is told of it. `Event[Order]` in a handler's signature decodes to Order."""
 
-    _publication: Publication
+    _given: Publication | None  # as it was published; None: the run that it is from tells
     _source: Run | dict[str, int] | None = None  # where the stamp is read from
     _place: int = 0
+    _data: Any = UNSET
     in_order: bool = True  # False: delivered although others may be told of it in another place
     missed: int = 0  # events that were lost or dropped just before this one
     redelivered: bool = False  # True: a former session of this durable subscriber may have been handed it
     _type: Any = Any
-    _data: Any = UNSET
     _epoch: int = 0  # in which it was sequenced, where a place is kept
     late: bool = False  # True: handed over after its deadline, by a subscription that has one and tags
     waited: float = 0.0  # seconds it was held back for earlier ones, where deadlines count
     _until: float | None = None  # its deadline for this subscription, where that is an earlier one
 
     @property
+    def _publication(self) -> Publication:
+        if self._given is not None:
+            return self._given
+        assert isinstance(self._source, Run)
+        return self._source.publications[self._place]
+
+    @property
     def topic(self) -> str:
         """The topic it was published on."""
+        if self._given is None and isinstance(self._source, Run):
+            return self._source.topic(self._place)
         return self._publication.topic
 
     @property
@@ -88,3 +97,10 @@ class Event(msgspec.Struct, Generic[T], eq=False, gc=False, repr_omit_defaults=T
     def __repr__(self) -> str:
         late = "" if self.in_order else ", in_order=False"
         return f"Event({self.topic!r}, id={self.id!r}, stamp={self.stamp}{late})"
+
+
+class RawEvent(Event[bytes], eq=False, gc=False):
+    """An event whose payload is taken as it travelled: `data` is there from the beginning, and takes no call to read."""
+
+
+RawEvent.data = Event._data  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ the stamps can be computed from it, and mostly nobody asks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -67,20 +67,47 @@ class Stamped(msgspec.Struct, frozen=True, array_like=True, tag="stamped"):
 class Batch:
     """Many publications at once, in the order they were published; nobody has numbered them."""
 
-    __slots__ = ("_by_topic", "_selected", "publications")
+    __slots__ = ("_by_topic", "_publications", "_selected")
 
-    def __init__(self, publications: list[Publication]) -> None:
-        self.publications = publications
+    def __init__(self, publications: list[Publication] | None) -> None:
+        self._publications = publications
         self._by_topic: dict[str, list[int]] | None = None
         self._selected: dict[frozenset[str], list[int]] = {}
+
+    @property
+    def publications(self) -> list[Publication]:
+        """The events; a batch that came as columns makes them when somebody asks."""
+        if self._publications is None:
+            self._publications = self._make()
+        return self._publications
+
+    def _make(self) -> list[Publication]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.publications)
+
+    def topic(self, place: int) -> str:
+        """The topic of the event at this place."""
+        return self.publications[place].topic
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether all payloads are what users gave, bytes."""
+        return not any([publication.content for publication in self.publications])  # noqa: C419 (faster)
+
+    @property
+    def bodies(self) -> Sequence[bytes]:
+        """The payloads."""
+        return [publication.body for publication in self.publications]
 
     @property
     def by_topic(self) -> dict[str, list[int]]:
         """Where in the batch the events of each topic are."""
         if self._by_topic is None:
             places: dict[str, list[int]] = {}
-            for place, publication in enumerate(self.publications):
-                places.setdefault(publication.topic, []).append(place)
+            for place in range(len(self)):
+                places.setdefault(self.topic(place), []).append(place)
             self._by_topic = places
         return self._by_topic
 
@@ -110,7 +137,7 @@ class Run(Batch):
         index: Mapping[str, int],
         base: list[int],
         groups: Mapping[str, tuple[str, ...]],
-        publications: list[Publication],
+        publications: list[Publication] | None,
         counts: Mapping[str, int],
     ) -> None:
         super().__init__(publications)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 from unisono.model.bundles import Bundle, Part, StampedBundle, group_names, ns_of
 from unisono.model.columns import pack, pack_steps, pack_times
@@ -12,47 +12,87 @@ from unisono.model.frames import RAW, Entries, Publication, Run, Sequenced, Stam
 from unisono.model.ids import EventId
 from unisono.model.memo import Memo
 
+T = TypeVar("T")
+
 EVENTS_SHARED = 16_384  # of bundles that subscriptions of one process share once they are opened
 
 
 class BundleRun(Run):
-    """The events of some parts of a bundle, as a run; their stamps count those of the other parts too."""
+    """The events of some parts of a bundle, as a run; their stamps count those of the other parts too.
 
-    __slots__ = ("_order", "_present")
+    It is made of columns, and each is taken apart only when somebody looks at it.
+    """
 
-    def __init__(
-        self, bundle: StampedBundle, parts: Iterable[Part], publications: list[Publication], present: bytes
-    ) -> None:
+    __slots__ = ("_bundle", "_order", "_parts")
+
+    def __init__(self, bundle: StampedBundle, parts: Sequence[Part]) -> None:
         super().__init__(
             bundle.epoch,
             {topic: i for i, topic in enumerate(bundle.clock)},
             list(bundle.clock.values()),
             group_names(bundle.clock, bundle.groups, bundle.topics),
-            publications,
+            None,
             {part.topic: part.count for part in parts},
         )
-        self._order = [bundle.topics[i] for i in bundle.order]
-        self._present = present  # for each event of the bundle, whether it is here
+        self._bundle = bundle
+        self._parts = parts
+        absent = bytes([i for i, topic in enumerate(bundle.topics) if topic not in self.counts])
+        self._order = (
+            bundle.order.translate(None, absent) if absent else bundle.order
+        )  # of those that are here
+
+    def __len__(self) -> int:
+        return len(self._order)
 
     @property
     def is_whole(self) -> bool:
         """Not if events of other parts lie between them."""
-        return len(self._order) == len(self.publications)
+        return len(self._order) == len(self._bundle.order)
+
+    def topic(self, place: int) -> str:
+        """The topic of the event at this place."""
+        return self._bundle.topics[self._order[place]]
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether all payloads are what users gave, bytes."""
+        return not any([part.contents for part in self._parts])  # noqa: C419 (faster)
+
+    @property
+    def bodies(self) -> Sequence[bytes]:
+        """The payloads."""
+        return self._merge([part.bodies for part in self._parts])
+
+    def _make(self) -> list[Publication]:
+        return list(self._merge([publications_of(self._bundle, part) for part in self._parts]))
+
+    def _merge(self, columns: Sequence[Sequence[T]]) -> Sequence[T]:
+        """Columns of the parts as one, in the order of the events."""
+        if len(columns) == 1:
+            return columns[0]
+        streams = {part.topic: iter(column) for part, column in zip(self._parts, columns, strict=True)}
+        by_index = [streams.get(topic, _NOTHING) for topic in self._bundle.topics]
+        return [next(by_index[i]) for i in self._order]
 
     def entries(self, place: int) -> Entries:
         """The stamp of the event at this place."""
         if self._entries is None:
+            bundle, here = self._bundle, self.counts.keys()
             clock = dict(zip(self.index, self.base, strict=True))
             self._entries = []
-            for topic, is_here in zip(self._order, self._present, strict=True):
+            for i in bundle.order:
+                topic = bundle.topics[i]
                 clock[topic] += 1
-                if is_here:
+                if topic in here:
                     self._entries.append({x: clock[x] for x in self.groups[topic]})
         return self._entries[place]
 
     def events(self) -> list[Stamped]:
         """All of them, each with a stamp of its own."""
-        return [self.stamped(place) for place in range(len(self.publications))]
+        return [self.stamped(place) for place in range(len(self))]
+
+
+_NOTHING: Iterator[Any] = iter(())
 
 
 def publications_of(events: Bundle | StampedBundle, part: Part) -> list[Publication]:
@@ -79,16 +119,8 @@ def run_of(*pieces: StampedBundle) -> BundleRun:
     name = tuple(map(id, pieces))
     if (known := _opened.get(name)) is not None:
         return known[0]
-    bundle = pieces[0]
-    parts = [part for piece in pieces for part in piece.parts]
-    streams = {part.topic: iter(publications_of(bundle, part)) for part in parts}
-    by_index = [streams.get(topic) for topic in bundle.topics]
-    publications = [next(stream) for i in bundle.order if (stream := by_index[i]) is not None]
-    present = bytes(bundle.order).translate(
-        bytes([stream is not None for stream in by_index]).ljust(256, b"\0")
-    )
-    run = BundleRun(bundle, parts, publications, present)
-    _opened.put(name, (run, pieces), len(publications))  # with the pieces: so nobody else has their ids
+    run = BundleRun(pieces[0], [part for piece in pieces for part in piece.parts])
+    _opened.put(name, (run, pieces), len(run))  # with the pieces: so nobody else has their ids
     return run
 
 

@@ -106,7 +106,7 @@ class Observer:
     def departed(self, flight: Flight) -> None:
         """A flight has left; here its events have their places at once, or will be confirmed one by one."""
         if flight.run is not None:
-            events = len(flight.run.publications)
+            events = len(flight.run)
             self.metrics.sequenced += events
             self.metrics.sequence.observe(time.time() - flight.publications[0].published_at, events)
 

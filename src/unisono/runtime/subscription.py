@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from unisono.engines.effects import Deliver, DeliverRun, Drop, Effect, Fail, Lose, Reject
 from unisono.history.record import Kind
 from unisono.model.errors import ClosedError, ConfigError
-from unisono.model.event import Event
-from unisono.model.frames import Publication
+from unisono.model.event import Event, RawEvent
+from unisono.model.frames import RAW, Publication
 from unisono.model.ids import is_pattern, matches
 from unisono.runtime.freshness import TOO_LATE, Fresh
 from unisono.runtime.lane import Lane
@@ -155,14 +155,10 @@ class Subscription(Lane, ABC):
         in_order: bool = True,
         epoch: int = 0,
     ) -> Event[Any]:
-        return Event(
-            publication,
-            entries if self._is_total else None,
-            0,
-            in_order,
-            _type=self.options.type,
-            _epoch=epoch,
-        )
+        source, type_ = entries if self._is_total else None, self.options.type
+        if publication.content == RAW and type_ is Any:
+            return RawEvent(publication, source, 0, publication.body, in_order, _epoch=epoch)
+        return Event(publication, source, in_order=in_order, _type=type_, _epoch=epoch)
 
     # Deadlines.
 

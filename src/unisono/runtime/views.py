@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any, TypeAlias
 
-from unisono.model.event import Event
+from unisono.model.event import Event, RawEvent
 from unisono.model.frames import Batch, Run
 from unisono.model.memo import Memo
 
@@ -21,9 +22,8 @@ def shared_views(batch: Batch, places: list[int] | None) -> list[Event[Any]]:
     """
     known = _told.get(id(batch))
     if known is None:
-        raw = not any([publication.content for publication in batch.publications])  # noqa: C419 (faster)
-        known = (batch, {} if raw else None)
-        _told.put(id(batch), known, len(batch.publications))
+        known = (batch, {} if batch.is_raw else None)
+        _told.put(id(batch), known, len(batch))
     if known[1] is None:
         return views(batch, places)
     key = None if places is None else id(places)  # a batch keeps its lists of places alive
@@ -39,8 +39,16 @@ _told: Memo[int, tuple[Batch, Views | None]] = Memo(64, EVENTS_SHARED)
 
 def views(batch: Batch, places: list[int] | None, type_: Any = Any) -> list[Event[Any]]:
     """The same for one application alone."""
+    if type_ is Any and isinstance(batch, Run) and batch.is_raw:
+        return _raw_views(batch, places)
     source, publications = batch if isinstance(batch, Run) else None, batch.publications
     chosen = range(len(publications)) if places is None else places
-    if type_ is Any:
-        return [Event(publications[i], source, i) for i in chosen]
     return [Event(publications[i], source, i, _type=type_) for i in chosen]
+
+
+def _raw_views(run: Run, places: list[int] | None) -> list[Event[Any]]:
+    """The same without looking at what else is known of each event."""
+    bodies = run.bodies
+    if places is None:
+        return list(map(RawEvent, repeat(None), repeat(run), range(len(bodies)), bodies))
+    return [RawEvent(None, run, i, bodies[i]) for i in places]

@@ -59,7 +59,7 @@ def show_notification(notification: Notification) -> str:
             events = "; ".join(show_event(event) for event in run_of(notification).events())
             return f"piece of bundle {index} of {node}: {events}"
         case Run():
-            places = range(len(notification.publications))
+            places = range(len(notification))
             return "run of " + "; ".join(show_event(notification.stamped(place)) for place in places)
         case frames.Heartbeat(topic, _, newest):
             return f"heartbeat {topic} newest #{newest}"

@@ -257,7 +257,7 @@ class Simulation:
                 for event in events:
                     self._deliver(host, event, in_order)
             case fx.DeliverRun(run, places):
-                for place in range(len(run.publications)) if places is None else places:
+                for place in range(len(run)) if places is None else places:
                     self._deliver(host, run.stamped(place), True)
             case fx.Drop(event, reason):
                 self.recorder.dropped(host.process, event, now, reason)
@@ -286,7 +286,7 @@ class Simulation:
         if isinstance(notification, Stamped):
             self.recorder.sequenced(host.process, notification, now)
         elif isinstance(notification, Run):
-            for place in range(len(notification.publications)):
+            for place in range(len(notification)):
                 self.recorder.sequenced(host.process, notification.stamped(place), now)
         audience = self.cluster.audience(announce.topics)
         if self.routes is None:

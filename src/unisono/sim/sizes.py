@@ -14,7 +14,7 @@ def packet_bytes(packet: Packet) -> int:
 def notification_bytes(notification: Notification) -> int:
     """The size of a notification."""
     if isinstance(notification, Run):
-        places = range(len(notification.publications))
+        places = range(len(notification))
         return sum(len(encode_frame(notification.stamped(place))) for place in places)
     assert not isinstance(notification, Publication | Batch), "only events with a stamp are announced"
     return len(encode_frame(notification))

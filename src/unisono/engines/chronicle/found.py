@@ -83,7 +83,7 @@ class Chapter:
                     yield end, unit
             elif not topics.isdisjoint(unit.topics):
                 run = run_of(unit)
-                start = end - len(run.publications)
-                for i in range(max(0, index - start), len(run.publications)):
-                    if run.publications[i].topic in topics:
+                start = end - len(run)
+                for i in range(max(0, index - start), len(run)):
+                    if run.topic(i) in topics:
                         yield start + i + 1, run.stamped(i)

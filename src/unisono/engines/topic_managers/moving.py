@@ -261,7 +261,7 @@ class MovingSubscriber(Subscriber):
             self._take_one_by_one(run, now)
 
     def _take_one_by_one(self, run: Run, now: float) -> None:
-        for place in range(len(run.publications)):
+        for place in range(len(run)):
             if self.failed:
                 break
             self._take(run.stamped(place), now)

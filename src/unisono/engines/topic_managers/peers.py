@@ -133,7 +133,7 @@ class Peers:
             case Notified(Stamped() as event):
                 self.cache.keep((event,))
             case Notified(Run() as run):
-                self.cache.keep(map(run.stamped, range(len(run.publications))))
+                self.cache.keep(map(run.stamped, range(len(run))))
             case Notified(StampedBundle() as piece):
                 self.cache.keep(run_of(piece).events())
             case Received(_, Repair(_, events)):

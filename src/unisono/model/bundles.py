@@ -31,6 +31,8 @@ TOPICS_MAX = 256  # a byte of `order` names one
 BYTES_MAX = 192 * 1024  # of payload, unless it is one event
 EVENT_BYTES = 48  # roughly, beside the payload
 
+_PLACES = bytes(range(TOPICS_MAX))
+
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
     """The events of one topic in columns: the i-th of each belongs to one event. An outline has none."""
@@ -202,7 +204,7 @@ class StampedBundle(Events, frozen=True, array_like=True, tag="bundled"):
             and len(self.groups) in (0, len(topics))
             and all(0 <= i < len(self.clock) for group in self.groups for i in group)
             and 0 < len(order) <= EVENTS_MAX
-            and max(order) < len(topics)
+            and not order.translate(None, _PLACES[: len(topics)])
             and are_steps(self.first, self.steps, len(order))
             and all(part.is_sound(self.count(part.topic)) for part in parts)
         )

@@ -1,6 +1,7 @@
 """Many events at once: the same stamps as one by one, put together again from pieces, whatever the network does."""
 
 import itertools
+from collections import Counter
 
 from engine_kit import told
 from hypothesis import given, settings
@@ -9,14 +10,15 @@ from msgspec.structs import replace
 
 from unisono.engines.effects import AcknowledgeRun, Announce, Append, Deliver, DeliverRun, Reject, Send
 from unisono.engines.inputs import TICK, Appended, Controlled, Notified, Publish, ReadBack, Received
+from unisono.engines.takeover.carried import SEEN_MAX
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.assembly import Assembly
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
-from unisono.engines.topic_managers.publisher import SENDS_MAX, UNDER_WAY_MAX, Publisher
+from unisono.engines.topic_managers.publisher import ALONE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.model.bundles import Bundle, SequencedBundle
+from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
 from unisono.model.frames import Create, Heartbeat, Publication, Registration, Repair, Routed, Stamped
 from unisono.model.lanes import events_of
 from unisono.model.runs import bundle_of, creates_of, run_of
@@ -327,27 +329,46 @@ def test_who_does_not_take_bundles_gets_single_events():
 
 def test_no_more_of_a_topic_is_under_way_than_nodes_remember():
     one = publisher()
-    effects = one.handle(Publish(published("A" * 2000)), 0.0)
-    assert sum(map(len, sent(effects))) == UNDER_WAY_MAX
+    effects = one.handle(Publish(published("A" * 600)), 0.0)
+    effects += one.handle(Publish(published("A" * 600, 601)), 0.0)
+    assert sum(map(len, sent(effects))) == UNDER_WAY_MAX < SEEN_MAX
+    effects = publisher(bundles=False).handle(Publish(published("A" * 600)), 0.0)
+    assert len(effects) == ALONE_MAX
 
 
 class OneByOne(Publisher):
     """Looks at every event by itself."""
 
-    def _many(self, queue, most, now):
-        return []
+    def _how_many_go(self, to, batch, by_topic):
+        counts, size = Counter(self.outgoing.load), 0
+        for place, event in enumerate(batch):
+            size += len(event.body) + EVENT_BYTES
+            counts[event.topic] += 1
+            if counts[event.topic] > UNDER_WAY_MAX or (place and size > BYTES_MAX):
+                return place
+            if self.causal and event.topic != batch[0].topic:
+                return place
+        return len(batch)
 
 
-@given(st.lists(st.lists(st.sampled_from("AABC"), max_size=700), max_size=8), st.data())
-@settings(max_examples=60, deadline=None)
-def test_taking_many_at_once_is_taking_them_one_by_one(turns, data):
-    both, n, now = (Publisher(), OneByOne()), 1, 0.0
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from("AABC"), max_size=700), st.sampled_from((1, 1, 150, 900, 10**6))),
+        max_size=8,
+    ),
+    st.booleans(),
+    st.data(),
+)
+@settings(max_examples=100, deadline=None)
+def test_taking_many_at_once_is_taking_them_one_by_one(turns, causal, data):
+    both, n, now = (Publisher(causal=causal), OneByOne(causal=causal)), 1, 0.0
     for one in both:
         one.handle(Controlled(control("line")), now)
     out = []
-    for names in turns:
+    for names, size in turns:
         now += 0.01
-        effects = [one.handle(Publish(published(names, n)), now) for one in both]
+        more = [replace(event, body=bytes(size if event.n % 3 else 1)) for event in published(names, n)]
+        effects = [one.handle(Publish(more), now) for one in both]
         n += len(names)
         assert effects[0] == effects[1]
         out += [e.message.serial for e in effects[0] if isinstance(e.message, Bundle)]

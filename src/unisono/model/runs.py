@@ -14,7 +14,7 @@ from unisono.model.memo import Memo
 
 T = TypeVar("T")
 
-EVENTS_SHARED = 16_384  # of bundles that subscriptions of one process share once they are opened
+EVENTS_SHARED = 4096  # of bundles that subscriptions of one process share once they are opened
 
 
 class BundleRun(Run):

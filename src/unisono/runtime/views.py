@@ -9,7 +9,7 @@ from unisono.model.event import Event, RawEvent
 from unisono.model.frames import Batch, Run
 from unisono.model.memo import Memo
 
-EVENTS_SHARED = 8192  # of batches that subscriptions of one process are being told of
+EVENTS_SHARED = 4096  # of batches that subscriptions of one process are being told of
 
 Views: TypeAlias = dict[int | None, list[Event[Any]]]
 

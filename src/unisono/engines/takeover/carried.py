@@ -16,7 +16,7 @@ from unisono.model.ids import EventId
 from unisono.model.lanes import Keyed, keyed_size
 from unisono.model.runs import stamps_of
 
-SEEN_MAX = 640  # events remembered of one publisher life on one topic; publishers have fewer under way
+SEEN_MAX = 1280  # events remembered of one publisher life on one topic; publishers have fewer under way
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
 OUTLINE_BYTES, PLACE_BYTES = 160, 2  # of a bundle, and of each of its events
 SEEN_BYTES_MAX = 16 * 1024 * 1024

@@ -16,8 +16,7 @@ them, unless they must follow them. Should it be refused, so are they.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Hashable, Sequence
 from itertools import accumulate
 from operator import attrgetter
@@ -26,6 +25,7 @@ from unisono.engines.effects import Acknowledge, AcknowledgeRun, Announce, Effec
 from unisono.engines.inputs import Controlled, Input, Lost, Publish, Received, Tick
 from unisono.engines.takeover.control import Control
 from unisono.engines.topic_managers.addresses import manager_address
+from unisono.engines.topic_managers.line import Line
 from unisono.engines.topic_managers.outgoing import Outgoing, Sent
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, EVENTS_MAX, SequencedBundle, group_names
 from unisono.model.bundles import TOPICS_MAX as BUNDLE_TOPICS_MAX
@@ -47,7 +47,8 @@ from unisono.model.runs import bundle_of, cut
 PATIENCE_MAX = 16
 PATIENCE_FIRST = 4  # a part of the usual, in a new epoch
 TOPICS_MAX = 1000  # topics asked for at once
-UNDER_WAY_MAX = 512  # events of a topic without an answer; nodes remember more than that of each publisher
+UNDER_WAY_MAX = 1024  # events of a topic without an answer; nodes remember more than that of each publisher
+ALONE_MAX = 512  # the same where a node does not take bundles: those of release 2 remember less
 TOTAL_MAX = 4096  # events without an answer
 SENDS_MAX = 4  # bundles and single events without an answer, of one node
 
@@ -79,7 +80,7 @@ class Publisher:
         self.outgoing = Outgoing()  # sent, no answer yet
         self.serial = 0
         # What waits for its turn, by node: one that does not answer holds up no other. What is causal has one queue.
-        self.queues: dict[str, deque[Publication]] = {}
+        self.queues: dict[str, Line] = {}
         self.strangers: dict[str, list[Publication]] = {}  # events on topics that do not exist yet
         self.has_met = False  # one that has not been asked for
         self.ask_at: float | None = None  # when to ask for those topics again
@@ -134,20 +135,20 @@ class Publisher:
         """Put events where they wait for their turn, or for their topics."""
         control, queues = self.control, self.queues
         if self.causal or control is None:
-            queues.setdefault("", deque()).extend(publications)
+            queues.setdefault("", Line()).extend(publications)
             return
         existing, owner, strangers = control.plan.parent, control.owner, self.strangers
         topics = {publication.topic for publication in publications}
         nodes = {owner[topic] for topic in topics if topic in existing and topic not in strangers}
         if len(nodes) == 1 and not strangers and topics <= existing.keys():
-            queues.setdefault(nodes.pop(), deque()).extend(publications)
+            queues.setdefault(nodes.pop(), Line()).extend(publications)
             return
         for publication in publications:
             topic = publication.topic
             if topic in strangers or topic not in existing:
                 self._estrange(topic).append(publication)
             else:
-                queues.setdefault(owner[topic], deque()).append(publication)
+                queues.setdefault(owner[topic], Line()).extend((publication,))
 
     def _estrange(self, topic: str) -> list[Publication]:
         """The events of a topic that does not exist: it is asked for."""
@@ -166,24 +167,24 @@ class Publisher:
             self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
         return effects + self._ask(now) if self.has_met else effects
 
-    def _next(self, queue: deque[Publication], now: float) -> Effect | None:
+    def _next(self, queue: Line, now: float) -> Effect | None:
         """Send as many events as may travel together now; None if the first has to wait."""
-        to = self._ready(queue[0])
+        to = self._ready(queue.first)
         if to is None:
             return None
-        most = self._most(queue[0])
-        if most < len(queue):
-            batch = [queue.popleft() for _ in range(most)]
-        else:
-            batch = list(queue)
-            queue.clear()
+        batch = queue.front(self._most(queue.first))
         by_topic = cut(batch)
         count = self._how_many_go(to, batch, by_topic)
         if count < len(batch):
-            queue.extendleft(reversed(batch[count:]))
             del batch[count:]
             by_topic = cut(batch)
+        queue.leave(count)
         return self._dispatch(to, batch, by_topic, now)
+
+    @property
+    def _room(self) -> int:
+        """How many events of a topic may be without an answer."""
+        return UNDER_WAY_MAX if self.bundles else ALONE_MAX
 
     def _most(self, first: Publication) -> int:
         """How many events may travel together at most, if all are like this one, which may."""
@@ -197,7 +198,7 @@ class Publisher:
         """How many of these events may travel together, from the first on, which may."""
         load, stays = self.outgoing.load, batch[-1].n + 1  # the first event that may not
         for topic, events in by_topic.items():
-            room = UNDER_WAY_MAX - load.get(topic, 0)
+            room = self._room - load.get(topic, 0)
             if room < len(events):
                 stays = min(stays, events[room].n)
         if len(by_topic) > BUNDLE_TOPICS_MAX:
@@ -206,15 +207,15 @@ class Publisher:
             lane = self.lane(batch[0].topic)
             stays = next((p.n for p in batch if self.lane(p.topic) != lane or self._ready(p) != to), stays)
         sizes = [len(publication.body) for publication in batch]
-        if sum(sizes) + EVENT_BYTES * len(batch) > BYTES_MAX and len(batch) > 1:
-            over = (n for n, size in enumerate(accumulate(sizes), 1) if size + EVENT_BYTES * n > BYTES_MAX)
-            stays = min(stays, batch[max(1, next(over) - 1)].n)
+        if sum(sizes) > BYTES_MAX - EVENT_BYTES * len(batch) and len(batch) > 1:
+            reached = [size + EVENT_BYTES * i for i, size in enumerate(accumulate(sizes), 1)]
+            stays = min(stays, batch[max(1, bisect_right(reached, BYTES_MAX))].n)
         return bisect_left(batch, stays, key=attrgetter("n"))
 
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
         topic, control, outgoing = publication.topic, self.control, self.outgoing
-        if outgoing.load.get(topic, 0) >= UNDER_WAY_MAX or len(outgoing) >= TOTAL_MAX:
+        if outgoing.load.get(topic, 0) >= self._room or len(outgoing) >= TOTAL_MAX:
             return None
         if self.causal and not self.may_send(publication):
             return None
@@ -287,8 +288,9 @@ class Publisher:
             if aside is None or self._exists(topic):
                 continue
             queue = self.queues.get("")
-            while self.causal and queue and queue[0].topic == topic:
-                aside.append(queue.popleft())
+            while self.causal and queue and queue.first.topic == topic:
+                aside.append(queue.first)
+                queue.leave(1)
             error = QuotaError(f"topic '{topic}' cannot be made: {reason}")
             effects += [Refuse(publication.id, error) for publication in aside]
         return effects + self._send(now)

@@ -77,7 +77,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     )
 
 
-HEARD_BYTES_MAX = 8 * 1024 * 1024
+HEARD_BYTES_MAX = 1024 * 1024
 HEARD_BY = 128  # bytes at both ends of a frame, by which it is looked for: to hash all of it for everybody takes long
 _heard: Memo[bytes, tuple[bytes, list[Note]]] = Memo(128, HEARD_BYTES_MAX)
 _last: tuple[bytes, list[Note]] = (b"", [])  # what was asked for last: mostly the next one asks for the same

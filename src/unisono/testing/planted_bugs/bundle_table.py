@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -12,13 +11,13 @@ from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.recovery import Recovery, recover
 from unisono.engines.takeover.writer import Written
 from unisono.engines.topic_managers.assembly import Assembled, Assembly
+from unisono.engines.topic_managers.line import Line
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.bundles import StampedBundle
-from unisono.model.frames import Publication
 from unisono.model.lanes import BundleRecord, LaneRecord
 from unisono.sim.explore.moving import ANSWERS, MOVING_LIVENESS, MOVING_SAFETY, Harm
 from unisono.testing.planted_bugs import moving_nodes as nodes
@@ -122,12 +121,12 @@ class AnnouncesBundlesEarly(ManagerNode):
 class SendsTheLastFirst(Publisher):
     """What is ready last is sent first."""
 
-    def _next(self, queue: deque[Publication], now: float) -> Effect | None:
-        if len(queue) < 2:
-            return super()._next(queue, now)
-        last = deque([queue.pop()])
-        effect = super()._next(last, now)
-        queue.extend(last)
+    def _next(self, queue: Line, now: float) -> Effect | None:
+        *others, last = queue
+        alone = Line([last])
+        effect = super()._next(alone, now)
+        queue.leave(len(queue))
+        queue.extend((*others, *alone))
         return effect
 
 

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 
+import pytest
 from engine_kit import told
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import ALONE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
-from unisono.model.frames import Create, Heartbeat, Publication, Registration, Repair, Routed, Stamped
+from unisono.model.frames import Create, Heartbeat, Nack, Publication, Registration, Repair, Routed, Stamped
 from unisono.model.lanes import events_of
 from unisono.model.runs import bundle_of, creates_of, run_of
 
@@ -117,6 +118,21 @@ def test_it_is_stored_before_it_is_told_and_answered_as_one():
     assert [effect.topics for effect in told_of if isinstance(effect, Announce)] == [("A",), ("B",)]
     (answer,) = [effect.message for effect in told_of if isinstance(effect, Send)]
     assert answer == SequencedBundle(0, 7, 0, {"A": 0, "B": 0, "C": 0}, ())
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_where_nobody_else_sees_the_store_it_is_told_before_it_is_stored(alone):
+    first, usual = serving(ManagerNode("N1", NodeSettings(tells_first=True))), serving(ManagerNode("N1"))
+    event = published("A")[0]
+    message = Routed("A", Create(event)) if alone else bundle_of(published("ABA"), 7, 1, {})
+    *told_of, append = first.handle(Received("p", message), 0.0)
+    (later,) = usual.handle(Received("p", message), 0.0)
+    assert append == later
+    assert told_of == usual.handle(Appended(later.lane, later.record, 1), 0.0)
+    assert first.handle(Appended(append.lane, append.record, 1), 0.0) == []
+    assert first.state() == usual.state()
+    nack = Received("s", Routed("A", Nack("A", "s", (1,))))
+    assert first.handle(nack, 0.0) == usual.handle(nack, 0.0) != []
 
 
 def test_a_bundle_sent_again_takes_no_second_numbers_and_gets_the_first_answers():

@@ -29,7 +29,7 @@ class SlowStore:
 def test_a_lane_is_read_once_at_a_time_however_often_it_is_asked_for():
     async def scenario():
         store, answers = SlowStore(), []
-        keeper = Keeper(store, answers.append, 1 << 20)
+        keeper = Keeper(store, answers.append, 1 << 20, asyncio.get_running_loop().call_soon)
         for lane in ("n1", "n1", "n2", "n1", "n1"):
             assert keeper.carry_out(Read(lane))
         await until(lambda: store.reads == ["n1", "n2"])

@@ -70,6 +70,7 @@ class LocalStore:
     def __init__(self, record_max: int, shelf: Shelf | None = None) -> None:
         self._record_max = record_max
         self._shelf = shelf or Shelf()
+        self._is_private = shelf is None
         self._watching: list[LocalWatch] = []
         self._closed = False
 
@@ -77,6 +78,11 @@ class LocalStore:
     def shared(self) -> bool:
         """Only within this process."""
         return False
+
+    @property
+    def is_private(self) -> bool:
+        """Unless it was given a shelf, which others may have as well."""
+        return self._is_private
 
     @property
     def fences(self) -> bool:

@@ -57,6 +57,11 @@ class NatsStore:
         return True
 
     @property
+    def is_private(self) -> bool:
+        """At the server."""
+        return False
+
+    @property
     def fences(self) -> bool:
         """JetStream compares sequences only: many appends under way and a check of the epoch do not go together."""
         return False

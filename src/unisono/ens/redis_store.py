@@ -59,6 +59,11 @@ class RedisStore:
         return True
 
     @property
+    def is_private(self) -> bool:
+        """At the server."""
+        return False
+
+    @property
     def fences(self) -> bool:
         """Its script knows the epoch of the last seal."""
         return True

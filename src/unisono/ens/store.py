@@ -49,6 +49,11 @@ class Store(Protocol):
         ...
 
     @property
+    def is_private(self) -> bool:
+        """Whether nobody else ever sees it, not even in this process."""
+        ...
+
+    @property
     def fences(self) -> bool:
         """Whether it refuses by itself what a sealed writer appends; if not, readers have to ignore it."""
         ...

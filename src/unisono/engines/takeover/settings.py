@@ -13,6 +13,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
 
     plan: PlanKind = "line"
     sequencer: Sequencer | None = None  # None: as the system is; one that is begun: "topics"
+    tells_first: bool = False  # nobody else sees what is stored: events are told of before they are
     append_s: float = 0.5  # without an answer from its lane the writer looks for itself
     prepare_s: float = 0.3  # how long a planned epoch waits for what is under way
     frozen_s: float = 1.0  # a node prepared for an epoch that does not come goes on after this

@@ -121,7 +121,8 @@ class Bundling(Hosting):
         id = EventId(publication.publisher, publication.incarnation, publication.n)
         answer = Sequenced(topic, id, self.epoch, entries)
         self._at_once[writer.made + 1] = answer
-        return self._store_event(event, [Announce((topic,), event), Send(publication.publisher, answer)], now)
+        then: list[Effect] = [Announce((topic,), event), Send(publication.publisher, answer)]
+        return self._tell(EventRecord(self.epoch, writer.made + 1, event), then, now)
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
         """Number all of it, and store it."""
@@ -146,7 +147,13 @@ class Bundling(Hosting):
         then: list[Effect] = [Announce((piece.parts[0].topic,), piece) for piece in stamped.pieces()]
         then.append(Send(bundle.publisher, answer))
         assert self.writer is not None
-        return self._store(BundleRecord(self.epoch, self.writer.made + 1, stamped), then, now)
+        return self._tell(BundleRecord(self.epoch, self.writer.made + 1, stamped), then, now)
+
+    def _tell(self, record: Written, then: list[Effect], now: float) -> list[Effect]:
+        """Store what was numbered at once, and tell of it."""
+        if self.settings.tells_first:
+            return then + self._store(record, [], now)
+        return self._store(record, then, now)
 
     def _stored(self, records: list[Written], now: float) -> list[Effect]:
         """Records are safe; the events of bundles have left their managers."""

@@ -48,7 +48,13 @@ log = logging.getLogger("unisono")
 class Keeper:
     """One node's way to the store."""
 
-    def __init__(self, store: Store, answer: Callable[[Input], None], frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        answer: Callable[[Input], None],
+        frame_bytes_max: int,
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
         self.control: Control | None = None  # the newest that was seen
         self.world = 0  # what everything in the store is of: one that was lost and made anew is another
         self.troubles = 0
@@ -64,6 +70,8 @@ class Keeper:
         self._chest = Chest(store, frame_bytes_max)
         self._swept = 0  # the epoch after which large things were swept up
         self._answer = answer
+        self._soon = soon
+        self._appends: list[Append] = []  # that are carried out soon
         self._watch: Watch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: dict[Read, bool] = {}  # under way -> whether it was asked for again since
@@ -178,13 +186,28 @@ class Keeper:
 
     def append(self, append: Append) -> None:
         """Put a record at the end of a lane; what became of it is told later, or at once."""
+        if self._append_now is not None:
+            self._appends.append(append)  # what is told before it is stored does not wait for it
+            if len(self._appends) == 1:
+                self._soon(self._append_all)
+            return
         lane, record, expected = append.lane, append.record, append.expected
         data = encode_record(record)
         if type(record) is EpochRecord and not self._chest.holds(data):
             self._begin(self._append_large(lane, record, data, expected))
-        elif self._append_now is None:
-            self._put(lane, record, data, expected)
         else:
+            self._put(lane, record, data, expected)
+
+    def _append_all(self) -> None:
+        """Store everything at once, where nobody has to wait for it."""
+        assert self._append_now is not None
+        appends, self._appends = self._appends, []
+        for append in appends:
+            lane, record, expected = append.lane, append.record, append.expected
+            data = encode_record(record)
+            if type(record) is EpochRecord and not self._chest.holds(data):
+                self._begin(self._append_large(lane, record, data, expected))
+                continue
             try:
                 sequence = self._append_now(lane, data, expected, record.epoch)
             except TROUBLES as error:

@@ -109,15 +109,17 @@ class Node:
         self._post = Post(self._service)
         try:
             store = await open_store(self._service)
-            self._keeper = Keeper(store, self._handle, self._service.capabilities.frame_bytes_max)
+            limit = self._service.capabilities.frame_bytes_max
+            self._keeper = Keeper(store, self._handle, limit, self._post.soon)
             self._keeper.on_forgotten = self._forgotten
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
             control = await self._keeper.open(self._first_control(shared=store.shared))
             self._check_sequencer(control)
             self.life = await self._keeper.new_life(self.name, self.life)
+            settings = self._settings(tells_first=store.is_private)
             self.engine = ManagerNode(
-                self.name, self._settings(), self.options.managers, restarted=self.name in control.nodes
+                self.name, settings, self.options.managers, restarted=self.name in control.nodes
             )
             self._tell_time()
             self._host = Host(
@@ -165,9 +167,9 @@ class Node:
     def _tell_time(self) -> None:
         self.engine.tell_time(time.time() - asyncio.get_running_loop().time())
 
-    def _settings(self) -> NodeSettings:
-        """What was asked for, and what the service sets: an event and its stamp must fit into a frame."""
-        settings = self.options.node
+    def _settings(self, *, tells_first: bool) -> NodeSettings:
+        """What was asked for, and what service and store set: an event and its stamp must fit into a frame."""
+        settings = msgspec.structs.replace(self.options.node, tells_first=tells_first)
         if settings.event_bytes_max:
             return settings
         limit = self._service.capabilities.frame_bytes_max - RECORD_ROOM

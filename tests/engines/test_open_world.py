@@ -23,7 +23,7 @@ from unisono.engines.effects import (
     Send,
     Truncate,
 )
-from unisono.engines.inputs import Change, Controlled, Notified, Publish, ReadBack, Received, Tick
+from unisono.engines.inputs import Appended, Change, Controlled, Notified, Publish, ReadBack, Received, Tick
 from unisono.engines.plan import Plan
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.patterns import is_match, matching
@@ -561,8 +561,12 @@ def test_a_long_lane_makes_a_node_ask_for_an_epoch():
     one, _ = node(THIRD, {"N1": LANE}, settings=NodeSettings(lane_records_max=2))
     asked = []
     for n in (1, 2, 3):
-        asked += one.handle(Received("p", Routed("A", Create(Publication("p", 1, n, "A")))), 0.0)
-    assert [effect for effect in asked if isinstance(effect, Send)] == [Send("N1", Replan(3))]
+        effects = one.handle(Received("p", Routed("A", Create(Publication("p", 1, n, "A")))), 0.0)
+        appends = [effect for effect in effects if isinstance(effect, Append)]
+        for append in appends:
+            effects += one.handle(Appended(append.lane, append.record, append.expected + 1), 0.0)
+        asked += [effect for effect in effects if isinstance(effect, Send)]
+    assert [effect for effect in asked if isinstance(effect.message, Replan)] == [Send("N1", Replan(3))]
 
 
 def test_a_lane_is_long_by_records_by_events_and_by_bytes():

@@ -49,6 +49,17 @@ def test_an_acknowledgement_waits_for_a_packet_that_says_it_too():
     assert sent(scenario) == [("a", [Packet(1, 4, SAYS, 1, 1)])]
 
 
+def test_an_acknowledgement_is_left_out_behind_a_packet_that_says_it_too():
+    async def scenario(post):
+        for before, after in ((Packet(1, 4, SAYS, 1, 1), heard(4)), (Packet(2, 4, SAYS, 1, 1), heard(5))):
+            post.send("a", before)
+            post.send("a", after)
+        await asyncio.sleep(3 * ACKNOWLEDGE_S)
+
+    packets = [packet for _, packets in sent(scenario) for packet in packets]
+    assert packets == [Packet(1, 4, SAYS, 1, 1), Packet(2, 4, SAYS, 1, 1), heard(5)]
+
+
 def test_but_not_for_long():
     async def scenario(post):
         for n in range(1, 6):

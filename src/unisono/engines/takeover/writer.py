@@ -16,6 +16,7 @@ from typing import TypeAlias
 from unisono.engines.effects import Append, Effect, Read
 from unisono.engines.inputs import ReadBack
 from unisono.engines.takeover.recovery import valid_records
+from unisono.model.bundles import EVENT_BYTES
 from unisono.model.lanes import (
     BundleRecord,
     EpochRecord,
@@ -56,8 +57,12 @@ class LaneWriter:
         if self.state == "stopped":
             return []
         self.made += 1
-        self.events += count_of(record)
-        self.bytes += size_of(record)
+        if type(record) is EventRecord:
+            self.events += 1
+            self.bytes += EVENT_BYTES + len(record.event.publication.body)
+        else:
+            self.events += count_of(record)
+            self.bytes += size_of(record)
         self.unconfirmed[self.made] = record
         if self.waits_since is None:
             self.waits_since = now

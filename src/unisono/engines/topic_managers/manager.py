@@ -163,6 +163,22 @@ class TopicManager:
             return self._repeat(publication.id, publication.key, seen)
         return None
 
+    def admit_next(self, create: Create) -> bool:
+        """Take in an event that follows what is known of its publisher; False, and nothing is done, if there is more to it."""
+        publication = create.publication
+        if publication.key is not None or self.is_closed or self.draining or self.parked:
+            return False
+        if publication.n < create.acknowledged:
+            return False  # it was answered
+        seen = self.seen.get((publication.publisher, publication.incarnation))
+        if seen is None or not seen.is_fresh(publication.n):
+            return False
+        if create.after >= create.acknowledged and create.after and not seen.knows(create.after):
+            return False
+        seen.forget_below(create.acknowledged)
+        seen.admit_fresh(publication.n)
+        return True
+
     def _last_word(self, publication: Publication, seen: Seen) -> list[Effect]:
         """What has its place keeps it; everything else will never have one."""
         id = publication.id

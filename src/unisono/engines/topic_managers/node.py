@@ -27,7 +27,7 @@ from unisono.engines.topic_managers.routing import is_sound, size_of
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle
 from unisono.model.errors import FrameError
-from unisono.model.frames import Message, Prepare, Prepared, Recall, Refused, Replan, Report, Routed
+from unisono.model.frames import Create, Message, Prepare, Prepared, Recall, Refused, Replan, Report, Routed
 from unisono.model.places import Claim, Clear, Save, Survey
 
 
@@ -55,15 +55,19 @@ class ManagerNode(Adopting):
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
-        if type(input) is Received and type(input.message) is Routed:
-            effects = self._received(input.source, input.message, now)
+        if type(input) is Received and type(routed := input.message) is Routed:
+            if type(routed.message) is Create:
+                numbered = self._take_next(input.source, routed.topic, routed.message, now)
+                if numbered is not None:
+                    return numbered  # mostly it is so, and nothing else is to be done
+            effects = self._received(input.source, routed, now)
         elif type(input) is Appended:
             effects = self._appended(input.lane, input.record, input.sequence, now)
         else:
             effects = self._handle(input, now)
         if self.planner_of is not None:
             effects = effects + self._prepared_if_done()
-        if type(input) is not Appended and (long := self._ask_if_long(now)):
+        if long := self._ask_if_long(now):
             effects = effects + long
         return effects
 

@@ -50,6 +50,12 @@ class Seen:
         """Whether nothing from `n` on was numbered."""
         return n > self.newest and n >= self.floor
 
+    def admit_fresh(self, n: int) -> None:
+        """Note that `n`, which is fresh, is being numbered."""
+        self._units[n] = None
+        self._count += 1
+        self.newest = n
+
     def admit_many(self, bundle: Bundle) -> None:
         """Note that all of its events, which are fresh, are being numbered."""
         self._put_many(bundle)

@@ -45,11 +45,12 @@ class Post:
 
     def put(self, topic: str, packet: Packet) -> None:
         """A packet, for whoever flushes by themselves."""
+        waiting = self._packets.get(topic)
         if packet.message is None and packet.acknowledged:
-            self._acknowledge(topic, packet)
+            if waiting is None or not _is_covered(packet, waiting[-1]):
+                self._acknowledge(topic, packet)
             return
         held = self._acknowledgements.pop(topic, None) if self._acknowledgements else None
-        waiting = self._packets.get(topic)
         if waiting is None:
             waiting = self._packets[topic] = []
         if held is not None and not _is_covered(held, packet):

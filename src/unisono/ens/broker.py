@@ -157,6 +157,13 @@ class BrokerService(ABC):
         if outbox.waiting or not self._send_now(topics[0], frame):
             outbox.put(topics[0], frame)
 
+    def publish_now(self, topic: str, frame: bytes) -> bool:
+        """Publish a frame that is not too large, if that can be done without waiting; False, and it is not, if it cannot."""
+        outbox = self._outbox
+        if outbox is None or outbox.waiting or self._state != "open":
+            return False
+        return self._send_now(topic, frame)
+
     def _send_now(self, topic: str, frame: bytes) -> bool:
         """Hand a frame to the broker at once, if that can be done without waiting; False if it was not."""
         return False

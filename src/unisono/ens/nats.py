@@ -277,7 +277,7 @@ class NatsService(BrokerService):
     # Publishing.
 
     def _send_now(self, topic: str, frame: bytes) -> bool:
-        return self.is_up.is_set() and self.client.publish_now(self.options.prefix + topic, frame)
+        return self.client.publish_now(self.options.prefix + topic, frame)
 
     def soon(self, do: Callable[[], None]) -> None:
         """Call it when everything that was read at once has been heard, or in the next turn of the loop."""

@@ -63,6 +63,9 @@ class DirectClient(Client):
         self._pieces: list[bytes] = []  # of a message that has not come to its end
         self._lacking = 0  # bytes, until it has
         self._reading: tuple[asyncio.StreamReader, asyncio.Transport] | None = None
+        self._out: asyncio.Transport | None = (
+            None  # where we write by ourselves, of the connection that is read
+        )
         self._is_hearing = False  # what was read is being handed on
         self._then: list[Callable[[], None]] = []  # what is done afterwards
 
@@ -91,12 +94,11 @@ class DirectClient(Client):
         self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> bool:
         """Publish without a task in between; False, and nothing is done, if something is in the way."""
-        if self._status != Client.CONNECTED or getattr(self, "_pending", True):
+        out = self._out
+        if out is None or self._status != Client.CONNECTED or self._pending:
             return False
         if not self._unsent:
-            writer = getattr(self._transport, "_io_writer", None)  # a plain connection has one
-            transport = None if writer is None else writer.transport
-            if transport is None or transport.is_closing() or transport.get_write_buffer_size() > UNSENT_MAX:
+            if out.is_closing() or out.get_write_buffer_size() > UNSENT_MAX:
                 return False
             if not self._is_hearing:
                 asyncio.get_running_loop().call_soon(self.push)
@@ -127,10 +129,8 @@ class DirectClient(Client):
         if not self._unsent:
             return
         unsent, self._unsent = self._unsent, []
-        writer = getattr(self._transport, "_io_writer", None)
-        transport = None if writer is None else writer.transport
-        if transport is not None and not transport.is_closing():
-            transport.write(b"".join(unsent))
+        if self._out is not None and not self._out.is_closing():
+            self._out.write(b"".join(unsent))
 
     async def _flush_pending(self, *args: Any, **options: Any) -> Any:
         if self._unsent and self.is_connected:  # what is pending comes after it
@@ -138,15 +138,17 @@ class DirectClient(Client):
         return await super()._flush_pending(*args, **options)
 
     async def _read_loop(self) -> None:
+        self._out = None
         reader, writer = (
             getattr(self._transport, "_io_reader", None),
             getattr(self._transport, "_io_writer", None),
         )
-        is_known = hasattr(self._ps, "buf") and hasattr(self._ps, "state")
+        is_known = hasattr(self._ps, "buf") and hasattr(self._ps, "state") and hasattr(self, "_pending")
         if is_known and isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
             usual = writer.transport.get_protocol()
             assert isinstance(usual, asyncio.Protocol)
-            self._reading = reader, cast(asyncio.Transport, writer.transport)
+            self._out = cast(asyncio.Transport, writer.transport)
+            self._reading = reader, self._out
             writer.transport.set_protocol(ShortCut(usual, partial(self._fed, reader, usual.data_received)))
         self._pieces = []  # of a connection that is no more
         await super()._read_loop()

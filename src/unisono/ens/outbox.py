@@ -42,6 +42,7 @@ class Outbox:
         self._bytes_max = bytes_max
         self._send = send
         self._retry_s = retry_s
+        self.waiting = 0  # frames that the broker does not have yet
         self._waiting: deque[Parcel] = deque()
         self._bytes = 0
         self._put = 0  # the number of the newest
@@ -50,21 +51,17 @@ class Outbox:
         self._flushing: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closed: ClosedError | None = None
 
-    @property
-    def waiting(self) -> int:
-        """How many frames the broker does not have yet."""
-        return self._put - self._sent
-
     def put(self, topic: str, frame: bytes) -> None:
         """Take a frame to send; raises BackPressureError when there is no room."""
         if self._closed is not None:
             raise ClosedError(*self._closed.args)
-        if self._put - self._sent >= self._frames_max or self._bytes + len(frame) > self._bytes_max:
+        if self.waiting >= self._frames_max or self._bytes + len(frame) > self._bytes_max:
             raise BackPressureError(
                 f"{self.waiting} frames ({self._bytes} bytes) wait for {self._where}; `await flush()` makes room, "
                 "or raise the URL options outbox= and outbox_bytes="
             )
         self._put += 1
+        self.waiting += 1
         self._bytes += len(frame)
         self._waiting.append(Parcel(self._put, topic, frame))
         self._some.set()
@@ -120,6 +117,7 @@ class Outbox:
             except OutageError:
                 await asyncio.sleep(self._retry_s)
         self._sent += len(batch)
+        self.waiting -= len(batch)
         self._bytes -= sum([len(parcel.frame) for parcel in batch])
         while self._flushing and self._flushing[0][0] <= self._sent:
             _, landed = self._flushing.popleft()

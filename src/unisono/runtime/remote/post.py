@@ -29,6 +29,7 @@ class Post:
             getattr(service, "soon", None) or asyncio.get_running_loop().call_soon
         )
         self._push: Callable[[], None] | None = getattr(service, "push", None)
+        self._publish_now: Callable[[str, bytes], bool] = getattr(service, "publish_now", _not_now)
         self._limit = service.capabilities.frame_bytes_max
         self._packets: dict[str, list[Packet]] = {}
         self._notes: dict[str, list[Note]] = {}
@@ -95,6 +96,9 @@ class Post:
 
     def publish(self, topic: str, frame: bytes) -> None:
         """A frame of its own."""
+        if len(frame) <= self._limit and self._publish_now(topic, frame):
+            self.frames += 1
+            return
         try:
             self._service.publish((topic,), frame)
             self.frames += 1
@@ -110,9 +114,10 @@ class Post:
     def flush(self) -> None:
         """Hand over everything that waits."""
         self._scheduled = False
-        if not self._notes and not self._packets:
+        if self._notes:
+            self._publish_notes()  # events first: who is told of its place may look for it
+        elif not self._packets:
             return
-        self._publish_notes()  # events first: who is told of its place may look for it
         packets, self._packets = self._packets, {}
         for topic, parcels in packets.items():
             self._publish_many(topic, parcels)
@@ -133,6 +138,11 @@ class Post:
         half = len(items) // 2
         self._publish_many(topic, items[:half])
         self._publish_many(topic, items[half:])
+
+
+def _not_now(topic: str, frame: bytes) -> bool:
+    """A service that has no short way."""
+    return False
 
 
 def _is_covered(earlier: Packet, later: Packet) -> bool:

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from unisono.engines.effects import AcknowledgeRun, Announce, Append, Deliver, DeliverRun, Reject, Send
+from unisono.engines.effects import (
+    Acknowledge,
+    Announce,
+    Append,
+    Deliver,
+    DeliverRun,
+    Reject,
+    Send,
+)
 from unisono.engines.inputs import TICK, Appended, Controlled, Notified, Publish, ReadBack, Received
 from unisono.engines.takeover.carried import SEEN_MAX
 from unisono.engines.takeover.control import Intent, first_control, next_plan
@@ -20,7 +28,18 @@ from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import ALONE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
-from unisono.model.frames import Create, Heartbeat, Nack, Publication, Registration, Repair, Routed, Stamped
+from unisono.model.frames import (
+    Create,
+    Heartbeat,
+    Nack,
+    Publication,
+    Registration,
+    Repair,
+    Routed,
+    Sequenced,
+    Stamped,
+)
+from unisono.model.ids import EventId
 from unisono.model.lanes import events_of
 from unisono.model.runs import bundle_of, creates_of, run_of
 
@@ -331,9 +350,9 @@ def test_little_is_sent_at_once_and_much_in_few_bundles():
         assert sent(one.handle(Publish(published("A", n)), 0.0)) == [[n]]
     for n in range(SENDS_MAX + 1, 100):
         assert one.handle(Publish(published("AB"[n % 2], n)), 0.0) == []
-    answer = SequencedBundle(0, 1, 0, {"A": 0}, ())
+    answer = Sequenced("A", EventId("p", 0, 1), 0, {"A": 1})
     acknowledged, bundle = one.handle(Received("N1", answer), 0.0)
-    assert isinstance(acknowledged, AcknowledgeRun)
+    assert acknowledged == Acknowledge(answer)
     assert sent([bundle]) == [[*range(SENDS_MAX + 1, 100)]]
     one.check()
 

@@ -22,8 +22,11 @@ def test_it_says_what_a_table_of_single_events_says(seed):
             for _ in range(random.choice((1, 1, 2, 5, 9))):
                 n += random.choice((1, 1, 3))  # events for other nodes lie between them
                 ns.append(n)
-            one = sent(ns, random.choices("ABC", k=len(ns)), random.choice("NM"))
-            out.add(serial, one)
+            one = sent(ns, random.choices("ABC", k=len(ns)), random.choice(("N", "M", "")))
+            if len(ns) == 1:
+                out.add_alone(one.to, one.publications[0])
+            else:
+                out.add(serial, one)
             table |= {p.n: (serial, p) for p in one.publications}
         elif table and random.random() < 0.5:
             answered = random.choice([*table, n + 1])
@@ -40,7 +43,7 @@ def test_it_says_what_a_table_of_single_events_says(seed):
         assert len(out) == len(table)
         assert out.lowest == min(table, default=0)
         assert out.load == count_topics(p for _, p in table.values())
-        assert set(out.sent) == {serial for serial, _ in table.values()}
+        assert {*out.sent, *(table[n][0] for n in out.alone)} == {serial for serial, _ in table.values()}
         for topic in "ABC":
             assert out.newest(topic) == max((n for n, (_, p) in table.items() if p.topic == topic), default=0)
         assert [n in out for n in range(n + 2)] == [n in table for n in range(n + 2)]
@@ -49,13 +52,14 @@ def test_it_says_what_a_table_of_single_events_says(seed):
 def test_nodes_are_busy_as_often_as_something_was_sent_to_them():
     out = Outgoing()
     out.add(1, sent([1, 2], "AB", "N"))
-    out.add(2, sent([3], "A", "N"))
-    out.add(3, sent([4], "A", "M"))
+    out.add_alone("N", Publication("p", 1, 3, "A"))
+    out.add_alone("M", Publication("p", 1, 4, "A"))
     assert out.busy == {"N": 2, "M": 1}
     out.drop(1)
     assert out.busy == {"N": 2, "M": 1}
+    assert sorted(out.sent_to()) == [("M", "A"), ("N", "A"), ("N", "B")]
     out.drop(2)
-    out.drop_all(3)
+    out.drop(4)
     assert out.busy == {"N": 1}
 
 

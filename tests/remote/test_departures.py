@@ -70,7 +70,7 @@ def test_each_event_is_answered_once_however_it_is_told(seed):
                 departures.placed_run(run)
                 for place, m in enumerate(some):
                     answered.setdefault(m, run.entries(place))
-        assert len(departures) == n - len(answered)
+        assert departures.count == n - len(answered)
         for m, receipt in receipts.items():
             was = answered.get(m)
             assert receipt.sequenced == isinstance(was, dict)
@@ -79,7 +79,7 @@ def test_each_event_is_answered_once_however_it_is_told(seed):
     assert sorted(observer.events) == sorted(m for m, was in answered.items() if isinstance(was, dict))
     assert all(f.arrived == all(p.n in answered for p in f.publications) for f in flights)
     departures.crash(UnisonoError("gone"))
-    assert len(departures) == 0
+    assert departures.count == 0
     assert all(f.arrived for f in flights)
     assert all(receipts[m].has_failed for m in range(1, n + 1) if m not in answered)
 
@@ -115,7 +115,7 @@ def test_it_is_full_and_makes_room():
         departures, woken = Departures(), []
         departures.depart(flight(range(1, UNDER_WAY_MAX + 1)))
         assert departures.is_full
-        departures.park(lambda: woken.append(len(departures)))
+        departures.park(lambda: woken.append(departures.count))
         departures.placed_run(run_of(publications(range(1, 11), "AB")))
         assert not departures.is_full
         await asyncio.sleep(0)

@@ -38,7 +38,7 @@ class Exchange(Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an event may depart at once: nothing is under way, and nobody hears of it in this turn."""
+        """Whether an event may depart at once: nothing is under way, little was, and nobody hears of it in this turn."""
         ...
 
     @property

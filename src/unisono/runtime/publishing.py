@@ -204,16 +204,17 @@ class Publishing:
 
     def _schedule(self) -> None:
         """See to it that what waits departs."""
-        exchange, loop = self._opened(), self._loop
+        exchange, loop = self._hub, self._loop
+        assert exchange is not None
         assert loop is not None
-        linger_s = exchange.linger_s
-        if linger_s:
+        if exchange.is_quiet:
+            self._depart()  # while little is published nobody waits, not even for the end of this turn
+            return
+        self._scheduled = True
+        if linger_s := exchange.linger_s:
             loop.call_later(linger_s, self._depart)
         else:
-            if exchange.is_quiet:
-                self._depart()  # while little is published nobody waits, not even for the end of this turn
             loop.call_soon(self._depart)  # with whatever else this turn brings
-        self._scheduled = True
 
     def _new_topic(self) -> int:
         """How many events a new topic counts as having had."""
@@ -239,7 +240,8 @@ class Publishing:
         self._scheduled = False
         if self._state != "open":
             return
-        hub = self._opened()
+        hub = self._hub
+        assert hub is not None
         while self._waiting:
             if hub.is_full:
                 self._scheduled = True
@@ -262,7 +264,8 @@ class Publishing:
                 self._observer.departed(flight)
             if self._recorder is not None:
                 flight.when_landed(self._recorder.sequenced)
-        self._wake_flushers()
+        if self._flushing:
+            self._wake_flushers()
 
     def _wake_flushers(self) -> None:
         departed = self._n - self._waiting

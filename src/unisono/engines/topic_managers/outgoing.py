@@ -6,17 +6,18 @@ Mostly all that was sent at once is answered at once, and then nothing is done f
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from operator import attrgetter
+from typing import NamedTuple
 
 from unisono.model.frames import Publication
 
 _n = attrgetter("n")
-_lowest = attrgetter("lowest")
 
 
 class Sent:
-    """What was sent to a node at once, while some of it has no answer; its events are in order."""
+    """A bundle that was sent to a node, while some of it has no answer; its events are in order."""
 
     __slots__ = ("_at", "answered", "counts", "lowest", "publications", "to")
 
@@ -56,60 +57,87 @@ class Sent:
         return twin
 
 
+class Alone(NamedTuple):
+    """An event that was sent to a node by itself."""
+
+    to: str
+    publication: Publication
+
+
 class Outgoing:
     """Everything that was sent and has no answer."""
 
     def __init__(self) -> None:
-        self.sent: dict[int, Sent] = {}  # by serial
+        self.sent: dict[int, Sent] = {}  # bundles, by serial
+        self.alone: dict[int, Alone] = {}  # single events, by number
         self.load: dict[str, int] = {}  # topic -> how many of its events have no answer
         self.busy: dict[str, int] = {}  # node -> how often something was sent that has no answer
-        self._count = 0
-        self._alone: dict[int, int] = {}  # events that were sent one by one -> serial
+        self.count = 0  # events
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[Publication]:
         """Events that have no answer, in order."""
-        return iter(sorted((p for sent in self.sent.values() for p in sent.left), key=_n))
+        alone = (one.publication for one in self.alone.values())
+        return iter(sorted((*alone, *(p for sent in self.sent.values() for p in sent.left)), key=_n))
 
     def __contains__(self, n: int) -> bool:
-        return self.find(n) is not None
+        return n in self.alone or self._serial(n) is not None
 
     @property
     def lowest(self) -> int:
         """The first event that has no answer; 0 if all have one."""
-        return min(map(_lowest, self.sent.values()), default=0)
+        lowest = min(self.alone, default=0)
+        for sent in self.sent.values():
+            if sent.lowest < lowest or not lowest:
+                lowest = sent.lowest
+        return lowest
 
     def find(self, n: int) -> Publication | None:
         """The event with this number, if it has no answer."""
+        alone = self.alone.get(n)
+        if alone is not None:
+            return alone.publication
         serial = self._serial(n)
         return None if serial is None else self.sent[serial].find(n)
 
     def _serial(self, n: int) -> int | None:
-        """With what an event was sent that has no answer."""
-        serial = self._alone.get(n)
-        if serial is None and len(self._alone) < len(self.sent):
-            return next((serial for serial, sent in self.sent.items() if sent.find(n) is not None), None)
-        return serial
+        """With which bundle an event was sent that has no answer."""
+        return next((serial for serial, sent in self.sent.items() if sent.find(n) is not None), None)
 
     def newest(self, topic: str) -> int:
         """The last event of a topic that has no answer; 0 if there is none."""
-        return max((p.n for sent in self.sent.values() for p in sent.left if p.topic == topic), default=0)
+        return max((publication.n for publication in self if publication.topic == topic), default=0)
+
+    def sent_to(self) -> Iterator[tuple[str, str]]:
+        """Where everything was sent that has no answer, and on which topic."""
+        yield from ((one.to, one.publication.topic) for one in self.alone.values())
+        yield from ((sent.to, p.topic) for sent in self.sent.values() for p in sent.left)
 
     def add(self, serial: int, sent: Sent) -> None:
-        """Something is sent."""
+        """A bundle is sent."""
         self.sent[serial] = sent
         self.busy[sent.to] = self.busy.get(sent.to, 0) + 1
-        self._count += len(sent.publications)
-        if len(sent.publications) == 1:
-            self._alone[sent.lowest] = serial
+        self.count += len(sent.publications)
         load = self.load
         for topic, count in sent.counts.items():
             load[topic] = load.get(topic, 0) + count
 
+    def add_alone(self, to: str, publication: Publication) -> None:
+        """An event is sent by itself."""
+        self.alone[publication.n] = Alone(to, publication)
+        self.busy[to] = self.busy.get(to, 0) + 1
+        self.count += 1
+        self.load[publication.topic] = self.load.get(publication.topic, 0) + 1
+
     def drop(self, n: int) -> Publication | None:
         """An event has its answer; returns it, unless it had it before."""
+        alone = self.alone.pop(n, None)
+        if alone is not None:
+            self._answered(alone.to)
+            self._relieve(alone.publication.topic, 1)
+            return alone.publication
         serial = self._serial(n)
         if serial is None:
             return None
@@ -117,43 +145,39 @@ class Outgoing:
         publication = sent.find(n)
         assert publication is not None
         if len(sent.answered) + 1 == len(sent.publications):
-            self._settle(serial, sent)
+            del self.sent[serial]
+            self._answered(sent.to)
         else:
             sent.answer(n)
-        self._count -= 1
         self._relieve(publication.topic, 1)
         return publication
 
     def drop_all(self, serial: int) -> None:
-        """All that was sent at once has its answer."""
-        sent = self.sent[serial]
-        self._settle(serial, sent)
-        if sent.answered:
-            for publication in sent.left:
-                self._relieve(publication.topic, 1)
-        else:
-            for topic, count in sent.counts.items():
-                self._relieve(topic, count)
-        self._count -= len(sent.publications) - len(sent.answered)
+        """All of a bundle has its answer."""
+        sent = self.sent.pop(serial)
+        left = sent.counts if not sent.answered else Counter(publication.topic for publication in sent.left)
+        self._answered(sent.to)
+        for topic, count in left.items():
+            self._relieve(topic, count)
 
-    def _settle(self, serial: int, sent: Sent) -> None:
-        del self.sent[serial]
-        if len(sent.publications) == 1:
-            del self._alone[sent.publications[0].n]
-        self.busy[sent.to] -= 1
-        if not self.busy[sent.to]:
-            del self.busy[sent.to]
+    def _answered(self, to: str) -> None:
+        """All that was sent to a node at once has its answer."""
+        self.busy[to] -= 1
+        if not self.busy[to]:
+            del self.busy[to]
 
     def _relieve(self, topic: str, count: int) -> None:
+        """Some events of a topic are not out any more."""
+        self.count -= count
         self.load[topic] -= count
         if not self.load[topic]:
             del self.load[topic]
 
     def check(self) -> None:
         """What is out is counted, and known by its number."""
-        left = [publication for sent in self.sent.values() for publication in sent.left]
-        assert self._count == len(left) == sum(self.load.values())
-        assert sum(self.busy.values()) == len(self.sent)
+        left = list(self)
+        assert self.count == len(left) == sum(self.load.values())
+        assert sum(self.busy.values()) == len(self.sent) + len(self.alone)
         assert all(self.find(publication.n) is publication for publication in left)
         assert self.lowest == min((publication.n for publication in left), default=0)
 
@@ -161,10 +185,14 @@ class Outgoing:
         """An independent twin."""
         twin = Outgoing()
         twin.sent = {serial: sent.copy() for serial, sent in self.sent.items()}
-        twin.load, twin.busy, twin._alone = dict(self.load), dict(self.busy), dict(self._alone)
-        twin._count = self._count
+        twin.alone, twin.load, twin.busy = dict(self.alone), dict(self.load), dict(self.busy)
+        twin.count = self.count
         return twin
 
     def state(self) -> Hashable:
         """Equal for what would be answered alike."""
-        return tuple((serial, sent.to, tuple(p.n for p in sent.left)) for serial, sent in self.sent.items())
+        alone = tuple((n, one.to) for n, one in self.alone.items())
+        bundles = tuple(
+            (serial, sent.to, tuple(p.n for p in sent.left)) for serial, sent in self.sent.items()
+        )
+        return alone, bundles

@@ -89,10 +89,15 @@ class Publisher:
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
+        if type(input) is Publish:
+            publications = input.publications
+            if len(publications) == 1 and (effect := self._send_next(publications[0], now)) is not None:
+                return [effect]  # mostly, while little is published
+            self._enqueue(publications)
+            return self._send(now)
+        if type(input) is Received and type(input.message) is Sequenced:
+            return self._sequenced(input.message, now)
         match input:
-            case Publish(publications):
-                self._enqueue(publications)
-                return self._send(now)
             case Controlled(control):
                 return self._controlled(control, now)
             case Lost():
@@ -103,8 +108,6 @@ class Publisher:
                 return self._deleted(reason, ids) + self._refused(reason, topics, now)
             case Received(_, SequencedBundle() as answer):
                 return self._bundle_sequenced(answer, now)
-            case Received(_, Sequenced() as sequenced):
-                return self._sequenced(sequenced, now)
             case Received(_, Completed() as completed):
                 return self._completed(completed, now)
         return [Reject(FrameError(f"a publisher cannot use {type(input).__name__}"))]
@@ -121,7 +124,7 @@ class Publisher:
 
     def may_send(self, publication: Publication) -> bool:
         """Whether nothing that this publication must follow is still on its way."""
-        if not self.causal or not self.outgoing:
+        if not self.causal or not self.outgoing.count:
             return True
         lane = self.lane(publication.topic)
         return all(self.lane(topic) == lane for topic in self.outgoing.load)
@@ -164,7 +167,7 @@ class Publisher:
             while queue and (effect := self._next(queue, now)) is not None:
                 effects.append(effect)
         if self.control is not None:
-            self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing else None
+            self.resend_at = (self.resend_at or now + self.resend_s) if self.outgoing.count else None
         return effects + self._ask(now) if self.has_met else effects
 
     def _next(self, queue: Line, now: float) -> Effect | None:
@@ -191,7 +194,7 @@ class Publisher:
         if not self.bundles or self.control is None:
             return 1
         return min(
-            EVENTS_MAX, TOTAL_MAX - len(self.outgoing), 1 + BYTES_MAX // (len(first.body) + EVENT_BYTES)
+            EVENTS_MAX, TOTAL_MAX - self.outgoing.count, 1 + BYTES_MAX // (len(first.body) + EVENT_BYTES)
         )
 
     def _how_many_go(self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]]) -> int:
@@ -215,7 +218,7 @@ class Publisher:
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
         topic, control, outgoing = publication.topic, self.control, self.outgoing
-        if outgoing.load.get(topic, 0) >= self._room or len(outgoing) >= TOTAL_MAX:
+        if outgoing.load.get(topic, 0) >= self._room or outgoing.count >= TOTAL_MAX:
             return None
         if self.causal and not self.may_send(publication):
             return None
@@ -231,8 +234,10 @@ class Publisher:
         self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]], now: float
     ) -> Effect:
         """Send events, which are out from now on."""
-        self.serial += 1
         outgoing = self.outgoing
+        if len(batch) == 1:
+            return self._dispatch_alone(to, batch[0], now)
+        self.serial += 1
         after = {topic: self._before(topic) for topic in by_topic}
         for topic, events in by_topic.items():
             self.newest[topic] = events[-1].n
@@ -240,9 +245,30 @@ class Publisher:
                 self.due[topic] = now + self.resend_s
         counts = {topic: len(events) for topic, events in by_topic.items()}
         outgoing.add(self.serial, Sent(to, batch, counts))
-        if len(batch) == 1:
-            return self._create(batch[0], after[batch[0].topic], outgoing.lowest)
         return Send(to, bundle_of(batch, self.serial, outgoing.lowest, after, by_topic))
+
+    def _dispatch_alone(self, to: str, publication: Publication, now: float) -> Effect:
+        """Send an event by itself, which is out from now on."""
+        topic, outgoing = publication.topic, self.outgoing
+        after = self._before(topic)
+        self.newest[topic] = publication.n
+        if topic not in outgoing.load:
+            self.due[topic] = now + self.resend_s
+        outgoing.add_alone(to, publication)
+        return self._create(publication, after, outgoing.lowest)
+
+    def _send_next(self, publication: Publication, now: float) -> Effect | None:
+        """Send an event that has nothing in its way; None, and nothing is done, if it has."""
+        control, topic = self.control, publication.topic
+        if control is None or self.causal or self.strangers or any(map(len, self.queues.values())):
+            return None
+        if topic not in control.plan.parent:
+            return None
+        to = self._ready(publication)
+        if to is None:
+            return None
+        self.resend_at = self.resend_at or now + self.resend_s
+        return self._dispatch_alone(to, publication, now)
 
     def _before(self, topic: str) -> int:
         """The last event of a topic that was sent, if it has no answer yet."""
@@ -323,8 +349,7 @@ class Publisher:
 
     def _resend_moved(self, control: Control, now: float) -> list[Effect]:
         """Send again at once what was sent to somebody else than the owner; an owner that stays may still answer."""
-        sent = [(sent.to, p.topic) for sent in self.outgoing.sent.values() for p in sent.left]
-        moved = {topic for to, topic in sent if to != control.owner[topic]}
+        moved = {topic for to, topic in self.outgoing.sent_to() if to != control.owner[topic]}
         for topic in self.outgoing.load.keys() - moved:
             self.due[topic] = now + self.resend_s / PATIENCE_FIRST
         return self._resend(now, moved)
@@ -353,12 +378,15 @@ class Publisher:
         return effects
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
+        topic = sequenced.topic
         if not self._is_out(sequenced.id):
             return []
         self.outgoing.drop(sequenced.id.n)
-        self._answered(sequenced.topic)
-        self.patience.pop(sequenced.topic, None)
-        self.due[sequenced.topic] = now + self.resend_s
+        if topic in self.outgoing.load:
+            self._answered(topic)
+        if self.patience:
+            self.patience.pop(topic, None)
+        self.due[topic] = now + self.resend_s
         return [Acknowledge(sequenced), *self._send(now)]
 
     def _bundle_sequenced(self, answer: SequencedBundle, now: float) -> list[Effect]:
@@ -387,7 +415,7 @@ class Publisher:
     def _is_out(self, id: EventId) -> bool:
         """Whether it is one of ours that has no answer yet; answers to a former life may still come."""
         publication = self.outgoing.find(id.n)
-        return publication is not None and publication.id == id
+        return publication is not None and (publication.publisher, publication.incarnation) == id[:2]
 
     def _completed(self, completed: Completed, now: float) -> list[Effect]:
         if not self._is_out(completed.id):

@@ -30,7 +30,7 @@ from unisono.model.frames import Packet, Sequenced
 from unisono.model.release import BUNDLES, SPEAKS, strange
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
-from unisono.runtime.remote.departures import Departures
+from unisono.runtime.remote.departures import UNDER_WAY_MAX, Departures
 from unisono.runtime.remote.durable import DurableSubscription
 from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.pace import Pace
@@ -118,6 +118,7 @@ class Client:
         self.departures = Departures()
         self.ids = self.departures.ids
         self._pace = Pace()
+        self._loop = asyncio.get_running_loop()
         self._teller = Teller(self)
 
     # Opening and closing.
@@ -405,7 +406,7 @@ class Client:
             flight.crash(self._error)
             return
         self.departures.depart(flight)
-        self._pace.add(len(flight.publications), asyncio.get_running_loop().time())
+        self._pace.add(len(flight.publications), self._loop.time())
         self._voice.handle(Publish(flight.publications))
 
     def _carry_out(self, effect: Effect) -> None:
@@ -440,7 +441,7 @@ class Client:
     @property
     def unconfirmed(self) -> int:
         """Events that have no place yet."""
-        return len(self.departures)
+        return self.departures.count
 
     # Planning.
 
@@ -458,17 +459,17 @@ class Client:
     @property
     def linger_s(self) -> float:
         """How long an event waits for others that could go with it."""
-        return self._pace.linger_s(asyncio.get_running_loop().time())
+        return self._pace.linger_s(self._loop.time())
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an event may depart at once: nothing is under way."""
-        return not self.departures
+        """Whether an event may depart at once: nothing is under way, and little was lately."""
+        return not self.departures.count and not self._pace.linger_s(self._loop.time())
 
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return self.departures.is_full
+        return self.departures.count >= UNDER_WAY_MAX
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""

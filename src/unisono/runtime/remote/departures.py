@@ -28,14 +28,11 @@ class Departures:
         self.told: dict[str, int] = {}  # topic -> the highest number that an event of ours was given
         self.ids = KnownIds()
         self.observer: Observer | None = None
-        self._count = 0  # events that have no place yet
+        self.count = 0  # events that have no place yet
         self._flights: list[Flight] = []  # that they are on, in their order
         self._firsts: list[int] = []  # the first event of each of these
         self._missing: list[int] = []  # how many of each have no place yet
         self._parked: dict[Callable[[], None], None] = {}
-
-    def __len__(self) -> int:
-        return self._count
 
     def depart(self, flight: Flight) -> None:
         """A flight is on its way."""
@@ -43,13 +40,13 @@ class Departures:
         self._flights.append(flight)
         self._firsts.append(flight.publications[0].n)
         self._missing.append(count)
-        self._count += count
+        self.count += count
         flight.stamps = {}
 
     def crash(self, error: Exception) -> None:
         """What is under way will never be confirmed to us."""
         flights = self._flights
-        self._flights, self._firsts, self._missing, self._count = [], [], [], 0
+        self._flights, self._firsts, self._missing, self.count = [], [], [], 0
         for flight in flights:
             flight.crash(error)
 
@@ -109,7 +106,7 @@ class Departures:
         return at if at >= 0 and n - self._firsts[at] < len(self._flights[at].publications) else None
 
     def _seated(self, at: int, count: int) -> None:
-        self._count -= count
+        self.count -= count
         self._missing[at] -= count
         if not self._missing[at]:
             flight = self._flights.pop(at)
@@ -126,7 +123,7 @@ class Departures:
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return self._count >= UNDER_WAY_MAX
+        return self.count >= UNDER_WAY_MAX
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""

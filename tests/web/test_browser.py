@@ -189,6 +189,27 @@ def test_events_are_followed_as_they_pass(page, system):
     page.get_by_text("has a space").wait_for()
 
 
+PASSED = """new Promise((resolve) => {
+  const source = new EventSource("/api/tap?topic=orders");
+  let times = 0;
+  source.addEventListener("passed", () => { if (++times === 3) { source.close(); resolve(true); } });
+})"""
+
+
+def test_nothing_moves_under_the_pointer(page, system):
+    opened(page, system["dashboard"], "follow")
+    search = page.get_by_label("A topic to listen to")
+    search.fill("orders")
+    search.press("Enter")
+    first = page.locator(".list button").first
+    first.hover()
+    shown = first.inner_text()
+    assert page.evaluate(PASSED)
+    assert first.inner_text() == shown
+    search.hover()
+    assert first.inner_text() != shown
+
+
 def test_reports_are_shown_and_cannot_look_around(page, papers):
     opened(page, papers.url, "reports")
     page.get_by_role("button", name="demo/audit.json held").click()

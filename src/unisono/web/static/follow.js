@@ -12,6 +12,8 @@ const WORDS = {
   waits: "not yet",
 };
 
+const LISTED_MAX = 200;
+
 export function follow(main, { about }) {
   const notice = h("p", { class: "notice", role: "alert", hidden: true });
   const say = (words) => { notice.hidden = !words; notice.textContent = words; };
@@ -76,6 +78,23 @@ function passing(main, say) {
   const search = h("input", { type: "search", placeholder: "a topic", "aria-label": "A topic to listen to" });
   let source = null;
   let timer = 0;
+  let waiting = null; // events that pass while somebody points at the list: nothing may move under a pointer
+
+  function add(events) {
+    if (waiting && list.querySelector("button")) {
+      waiting = [...waiting, ...events].slice(-LISTED_MAX);
+      return;
+    }
+    for (const event of events) list.prepend(entry(list, event, event.published_at, choose));
+    while (list.children.length > LISTED_MAX) list.lastChild.remove();
+  }
+
+  list.addEventListener("pointerenter", () => { waiting = []; });
+  list.addEventListener("pointerleave", () => {
+    const late = waiting || [];
+    waiting = null;
+    add(late);
+  });
 
   function choose(event) {
     clearTimeout(timer);
@@ -97,11 +116,9 @@ function passing(main, say) {
     source?.close();
     say("");
     list.replaceChildren();
+    if (waiting) waiting = [];
     source = new EventSource(`/api/tap?${new URLSearchParams({ topic })}`);
-    source.addEventListener("passed", (message) => {
-      for (const event of JSON.parse(message.data).events) list.prepend(entry(list, event, event.published_at, choose));
-      while (list.children.length > 200) list.lastChild.remove();
-    });
+    source.addEventListener("passed", (message) => add(JSON.parse(message.data).events));
     source.onerror = async () => {
       if (source.readyState === EventSource.CLOSED) await ask(`/api/tap?${new URLSearchParams({ topic })}`).catch((error) => say(error.message));
     };

@@ -75,8 +75,14 @@ async def relay(url: str) -> None:
     """Publish again whatever comes, until we are told to stop."""
     client = await _connected(url)
 
+    late: set[asyncio.Task[None]] = set()
+
     def again(topic: str, payload: bytes) -> None:
-        client.publish_now(topic.removeprefix(BEFORE), payload)
+        to = topic.removeprefix(BEFORE)
+        if not client.publish_now(to, payload):  # the server has just asked whether we are there, say
+            task = asyncio.get_running_loop().create_task(client.publish(to, payload))
+            late.add(task)
+            task.add_done_callback(late.discard)
 
     await client.listen(f"{BEFORE}>", again)
     await client.flush()

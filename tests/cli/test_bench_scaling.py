@@ -13,6 +13,7 @@ from unisono.cli.bench_scaling_runs import Point
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # where benchmarks/ is
 
 from benchmarks.scaling.system import Work, agree
+from benchmarks.scaling.table import tables
 
 
 def test_a_tiny_run_has_every_figure():
@@ -29,6 +30,32 @@ def test_a_tiny_run_has_every_figure():
     assert figures["bytes_in"] > 100
     assert (figures["runs"], figures["one_order"], figures["faults"]) == (1, 1, [])
     assert result["missed"] == []
+    written = "\n".join(tables(result))
+    assert "| 8 topics, 8 subscribers: 4 disjoint pairs of topics | " in written
+    assert f"{figures['bytes_in']:,.0f}" in written
+
+
+def test_a_table_has_a_line_for_each_system_with_its_name():
+    row = {"1": figures(1.0), "10": figures(2.0)}
+    result = {
+        "parts": {"subscribers": row, "topics": {"1": row["1"]}, "nodes": row, "nodes-quota": row},
+        "laws": {"subscribers": law(row)},
+        "two_nodes": {"nodes": 1.5},
+        "node_quota": 0.05,
+        "machine": {"cores": 2, "cpu": "?", "system": "Linux", "python": "3"},
+        "load": [0.1],
+    }
+    names = [line.split(" | ")[0] for line in tables(result) if line.startswith("| ")]
+    assert names == [
+        "| system",
+        "| 5 topics, 1 subscriber of all",
+        "| 5 topics, 10 subscribers of all",
+        "| eight components",
+        "| 1 node",
+        "| 10 nodes",
+        "| 1 node, 5% of a core",
+        "| 10 nodes, 5% of a core each",
+    ]
 
 
 def figures(cpu_us, **more):

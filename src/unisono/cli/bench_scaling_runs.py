@@ -18,6 +18,7 @@ from unisono.model.errors import ConfigError
 CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 10_000
 SETTLE_S = 0.2  # between what starts and what is measured
+WARM_EVENTS = 10_000  # before what is measured, where nodes are short: what they do once would take long
 
 Mark = tuple[dict[str, float], dict[str, Any]]  # CPU by kind of process, and what the server says of itself
 
@@ -54,8 +55,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(cell: Cell, events: int, rate: int, seconds: float) -> Point:
     """One run; what goes wrong is among its faults."""
-    phases = [(events, 0)] + ([(max(2, round(rate * seconds)), rate)] if rate else [])
-    return await watched(lambda folder: _run(cell, phases, folder), lambda fault: Point(faults=[fault]))
+    warm = [(WARM_EVENTS, 0)] if cell.quota else []
+    phases = [*warm, (events, 0)] + ([(max(2, round(rate * seconds)), rate)] if rate else [])
+    return await watched(
+        lambda folder: _run(cell, phases, len(warm), folder), lambda fault: Point(faults=[fault])
+    )
 
 
 @asynccontextmanager
@@ -75,7 +79,8 @@ async def system(
         yield served, subscribers, publisher
 
 
-async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> Point:
+async def _run(cell: Cell, phases: Sequence[tuple[int, int]], warm: int, folder: Path) -> Point:
+    """One run, of which the first phases are not measured, only judged."""
     async with system(cell, phases, folder) as (served, subscribers, publisher):
         pids = {
             "publisher": [publisher.pid],
@@ -92,20 +97,22 @@ async def _run(cell: Cell, phases: Sequence[tuple[int, int]], folder: Path) -> P
                 _, published = await asyncio.gather(subscribers.line(HEAR_S), publisher.line(PUBLISH_S))
                 firsts.append(published["first_ns"])
                 marks.append((before, (spent_s(pids), await _taken(served["monitor"]))))
-        fast, *slow = msgspec.convert(await subscribers.line(HEAR_S), list[Heard])
+        all_heard = msgspec.convert(await subscribers.line(HEAR_S), list[Heard])
+    phases, firsts, marks = phases[warm:], firsts[warm:], marks[warm:]
+    fast, *slow = all_heard[warm:]
     (_, taken), (_, taken_then) = marks[0]
     events = phases[0][0]
     return Point(
         events_s=events / ((fast.last_ns - firsts[0]) / 1e9) if fast.last_ns else None,
         p50_ms=slow[0].p50_ms if slow else None,
         p99_ms=slow[0].p99_ms if slow else None,
-        one_order=all(heard.one_order for heard in (fast, *slow)),
+        one_order=all(heard.one_order for heard in all_heard),
         cpu_us=_cpu_us(marks[0], events),
         slow_cpu_us=_cpu_us(marks[1], phases[1][0]) if slow else {},
         frames=(taken_then["in_msgs"] - taken["in_msgs"]) / events,
         bytes_in=(taken_then["in_bytes"] - taken["in_bytes"]) / events,
         slow_bytes_in=_alone(marks[1], phases[1][0]) if slow else None,
-        faults=[fault for heard in (fast, *slow) for fault in heard.faults],
+        faults=[fault for heard in all_heard for fault in heard.faults],
     )
 
 

@@ -26,11 +26,10 @@ class Reading:
         self.reader = asyncio.StreamReader()
 
     def feed(self, data):
-        self.client._fed(self.reader, self._usual, data)
+        self.client._fed(self._usual, data)
 
     def _usual(self, data):
         self.rest += data
-        self.reader._buffer.extend(data)
 
 
 def message(n, sid=7, reply=b""):
@@ -122,36 +121,65 @@ def test_what_is_done_then_may_raise_and_may_want_to_do_more():
         b"PONG\r\n",
         b"-ERR 'x'\r\n",
         b"+OK\r\n",
+        b"INFO {%b}\r\n" % bytes(10_000),
         message(5, sid=8),
         message(5, sid=99),
-        message(5, reply=b"_INBOX.1"),
-        b"HMSG u.t 7 12 13\r\nNATS/1.0\r\n\r\nx\r\n",
+        message(5, sid=8, reply=b"_INBOX.1"),
+        b"HMSG u.t 8 12 13\r\nNATS/1.0\r\n\r\nx\r\n",
         b"MSG u.t 7 x\r\n",
-        b"MSG u.t 7\r\n\r\n",
-        b"MSG u.t 7 3\r\nabcdef\r\n",
+        b"MSG 7\r\n",
+        b"MSG\r\n",
     ],
 )
-def test_everything_else_goes_its_usual_way_and_so_does_what_is_behind_it(other):
+def test_everything_else_goes_its_usual_way_and_nothing_that_is_behind_it(other):
+    """Else a server that asks whether we live would keep us from the short way for as long as it has much to say."""
     one = reading(Reading)
-    one.feed(message(1) + other + message(2))
+    whole = message(1) + other + message(2) + other + message(3)
+    for at in range(0, len(whole), 11):
+        one.feed(whole[at : at + 11])
+    assert [data for _, data in one.heard] == [b"%d\r\nMSG " % n for n in (1, 2, 3)]
+    assert one.rest == 2 * other
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        b"MSG u.t 7 _INBOX.1 1\r\nx\r\n",
+        b"HMSG u.t 7 12 13\r\nNATS/1.0\r\n\r\nx\r\n",
+        b"HMSG u.t 7 _INBOX.1 12 13\r\nNATS/1.0\r\n\r\nx\r\n",
+    ],
+)
+def test_what_has_headers_or_wants_an_answer_is_overtaken_by_nothing(ours):
+    one = reading(Reading)
+    one.feed(message(1) + ours + message(2))
+    assert one.heard == [("u.t", b"1\r\nMSG "), ("u.t", b"x"), ("u.t", b"2\r\nMSG ")]
+    assert one.rest == b""
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"MSG u.t 7 3\r\nabcdef\r\n", b"MSG u.t 7 %d\r\n" % 10**9, b"HMSG u.t 7 9 1\r\nabc\r\n"]
+)
+def test_behind_nonsense_everything_goes_its_usual_way(nonsense):
+    one = reading(Reading)
+    one.feed(message(1) + nonsense + message(2))
     one.feed(message(3))
     assert one.heard == [("u.t", b"1\r\nMSG ")]
-    assert one.rest == other + message(2) + message(3)
+    assert one.rest == nonsense + message(2) + message(3)
 
 
-@given(st.lists(st.integers(1, 40), max_size=12))
+@given(st.lists(st.integers(1, 40), max_size=12), st.lists(st.sampled_from((7, 8)), min_size=6, max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts):
-    whole = b"".join(message(n) for n in range(6))
+def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts, sids):
+    messages = [message(n, sid) for n, sid in enumerate(sids)]
+    whole = b"".join(messages)
     one = reading(Reading)
     at = 0
     for cut in cuts:
         one.feed(whole[at : at + cut])
         at += cut
     one.feed(whole[at:]) if whole[at:] else None
-    heard = b"".join(message(n) for n in range(len(one.heard)))
-    assert [data for _, data in one.heard] == [b"%d\r\nMSG " % n for n in range(len(one.heard))]
-    assert heard + one.rest == whole
+    assert [data for _, data in one.heard] == [b"%d\r\nMSG " % n for n, sid in enumerate(sids) if sid == 7]
+    assert one.rest == b"".join(message for message, sid in zip(messages, sids, strict=True) if sid == 8)
 
 
 def test_a_long_message_that_comes_in_portions_is_heard_when_it_is_whole():
@@ -205,5 +233,50 @@ def test_who_was_told_much_has_its_turn_before_more_is_read(size, closing, full,
         assert transport.log == log[:1]
         await asyncio.sleep(0)
         assert transport.log == log
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("portion", [1, 7, 10_000])
+def test_what_comes_with_the_greeting_is_heard_too(portion):
+    """Bytes that were read before we look at the connection may be a part of a message."""
+    payload = b"x\r\nMSG u.t 1 1\r\ny\r\n" + b"z" * 29  # not to be taken for a message
+
+    async def main():
+        heard, done, ended = [], asyncio.Event(), asyncio.Event()
+
+        async def serve(reader, writer):
+            said = b""
+
+            async def hear(what, times=1):
+                nonlocal said
+                while said.count(what) < times:
+                    if not (more := await reader.read(1000)):
+                        raise EOFError(said)
+                    said += more
+
+            writer.write(b'INFO {"server_id":"S","version":"2.15.1","max_payload":1048576}\r\n')
+            await hear(b"PING\r\n")
+            more = b"PING\r\nMSG u.t 1 %d\r\n%b\r\nPING\r\n" % (len(payload), payload)
+            writer.write(b"PONG\r\n" + more[:portion])
+            await hear(b"SUB u.t")
+            writer.write(more[portion:])
+            await hear(b"PONG\r\n", 2)
+            done.set()
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            ended.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = DirectClient()
+        await client.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", allow_reconnect=False)
+        await client.listen("u.t", lambda name, data: heard.append((name, data)))
+        async with asyncio.timeout(10):
+            await done.wait()
+            assert heard == [("u.t", payload)]
+            await client.close()
+            await ended.wait()
+        server.close()
 
     asyncio.run(main())

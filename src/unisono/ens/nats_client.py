@@ -3,7 +3,9 @@
 The client of nats-py gives every subscription a queue and a task. So messages of several subjects overtake each other on
 their way through one process, which the ordering layer then has to put right, and each costs a switch of tasks. Our
 listeners return at once and must not be overtaken: they are called from where the connection is read, in its order, and
-what they cannot take in yet stays in the socket. Out, what one turn of the loop publishes is written at once.
+what they cannot take in yet stays in the socket. Whatever is not for them is passed on to nats-py message by message, so
+that nothing of it keeps the next ones from going the short way. Out, what one turn of the loop publishes is written at
+once.
 
 This knows the insides of nats-py. Where they are not as we know them, everything goes its usual way.
 """
@@ -23,8 +25,7 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE
 
 from unisono.model.errors import FrameError
 
-MESSAGE = b"MSG "
-HEAD_BYTES_MAX = 4096  # of the line before a payload
+MESSAGE, WITH_HEADERS = b"MSG", b"HMSG"
 TURN_BYTES = 16 * 1024  # that are heard before others have their turn
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # no server allows more
 WAYS_MAX = 4096  # subjects that are remembered, each way
@@ -46,6 +47,18 @@ class _Hearer(NamedTuple):
     remember: bool
 
 
+class _Line(NamedTuple):
+    """What a line announces."""
+
+    hear: Hear | None  # None: it is for nats-py
+    name: str
+    skipped: int  # bytes of headers before the payload
+    length: int  # bytes behind the line, with those that end a payload
+
+
+_ALONE = _Line(None, "", 0, 0)  # a line without a payload
+
+
 class DirectClient(Client):
     """A client whose `listen` bypasses queues; everything else is as it was."""
 
@@ -55,9 +68,7 @@ class DirectClient(Client):
         self._ways: dict[
             bytes, tuple[Hear, str]
         ] = {}  # subject and subscription, as they come -> who hears it as what
-        self._lines: dict[
-            bytes, tuple[Hear, str, int]
-        ] = {}  # the same, and how long: by the line before a message
+        self._lines: dict[bytes, _Line] = {}  # the same, and how long: by the line before a message
         self._heads: dict[str, bytes] = {}  # subject -> how a message to it begins
         self._unsent: list[bytes] = []  # of this turn of the loop
         self._pieces: list[bytes] = []  # of a message that has not come to its end
@@ -67,6 +78,7 @@ class DirectClient(Client):
             None  # where we write by ourselves, of the connection that is read
         )
         self._is_hearing = False  # what was read is being handed on
+        self._is_lost = False  # something came that makes no sense: nats-py is to say so
         self._then: list[Callable[[], None]] = []  # what is done afterwards
 
     async def listen(
@@ -143,62 +155,70 @@ class DirectClient(Client):
             getattr(self._transport, "_io_reader", None),
             getattr(self._transport, "_io_writer", None),
         )
-        is_known = hasattr(self._ps, "buf") and hasattr(self._ps, "state") and hasattr(self, "_pending")
-        if is_known and isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
+        knows_parser = getattr(self._ps, "state", None) == AWAITING_CONTROL_LINE and not getattr(
+            self._ps, "buf", True
+        )
+        self._pieces, self._is_lost = [], False  # of a connection that is no more
+        if (
+            knows_parser
+            and hasattr(self, "_pending")
+            and isinstance(reader, asyncio.StreamReader)
+            and isinstance(writer, asyncio.StreamWriter)
+        ):
             usual = writer.transport.get_protocol()
             assert isinstance(usual, asyncio.Protocol)
             self._out = cast(asyncio.Transport, writer.transport)
             self._reading = reader, self._out
-            writer.transport.set_protocol(ShortCut(usual, partial(self._fed, reader, usual.data_received)))
-        self._pieces = []  # of a connection that is no more
+            fed = partial(self._fed, usual.data_received)
+            writer.transport.set_protocol(ShortCut(usual, fed))
+            if came := len(reader._buffer):  # type: ignore[attr-defined]
+                fed(await reader.read(came))
         await super()._read_loop()
 
-    def _fed(self, reader: asyncio.StreamReader, feed: Callable[[bytes], None], data: bytes) -> None:
-        """Take what listeners are to hear from the front of what was read; the rest goes its usual way."""
+    def _fed(self, pass_on: Callable[[bytes], None], data: bytes) -> None:
+        """Let listeners hear what is theirs of what was read, and pass on the rest, a message at a time."""
+        if self._is_lost:
+            pass_on(data)
+            return
         if self._pieces:
             self._pieces.append(data)
             self._lacking -= len(data)
             if self._lacking > 0:
                 return
             data, self._pieces = b"".join(self._pieces), []
-        if reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE:  # type: ignore[attr-defined]
-            feed(data)
-            return
-        at, end, lines, heard, stats = 0, len(data), self._lines, 0, self.stats
+        at, end, lines, heard, others, stats = 0, len(data), self._lines, 0, 0, self.stats
         self._is_hearing = True
-        while at < end and (head := data.find(b"\r\n", at, at + HEAD_BYTES_MAX)) > 0:
-            line = data[at:head]
-            known = lines.get(line) or self._line(line)
-            if known is None:
-                break  # it asks for an answer, or is for somebody else
-            hear, name, size = known
-            tail = head + 2 + size
-            if tail + 2 > end and tail - head < MESSAGE_BYTES_MAX:
-                self._pieces, self._lacking = [data[at:]], tail + 2 - end  # the rest of it is on its way
-                at = end
+        while at < end:
+            head = data.find(b"\r\n", at)
+            line = data[at:head] if head > 0 else b""
+            hear, name, skipped, length = lines.get(line) or self._line(line)
+            tail = head + 2 + length if head > 0 else end + 1
+            if tail > end and tail - at < MESSAGE_BYTES_MAX:
+                self._pieces, self._lacking = [data[at:]], tail - end  # the rest is on its way
                 break
-            if data[tail : tail + 2] != b"\r\n":
+            if data[tail - 2 : tail] != b"\r\n":
+                self._is_lost = True
+                pass_on(data[at:])
                 break
-            heard, at = heard + 1, tail + 2
-            try:
-                hear(name, data[head + 2 : tail])
-            except Exception:  # nothing that anybody sends may end the connection
-                log.exception(RAISED, name)
+            if hear is None:
+                others += tail - at
+                pass_on(data[at:tail])
+            else:
+                heard += 1
+                try:
+                    hear(name, data[head + 2 + skipped : tail - 2])
+                except Exception:  # nothing that anybody sends may end the connection
+                    log.exception(RAISED, name)
+            at = tail
         if self._then:
             self._do_then()
         self._is_hearing = False
         if self._unsent:
             self.push()
         stats["in_msgs"] += heard
-        stats["in_bytes"] += at
+        stats["in_bytes"] += at - others
         if at > TURN_BYTES:
             self._take_turns()
-        if at < end:
-            rest = data[at:] if at else data
-            if _is_cut(rest):
-                self._pieces, self._lacking = [rest], 1
-            else:
-                feed(rest)
 
     def _do_then(self) -> None:
         then, self._then = self._then, []
@@ -223,22 +243,29 @@ class DirectClient(Client):
         if not reader._paused and not transport.is_closing():  # type: ignore[attr-defined]
             transport.resume_reading()
 
-    def _line(self, line: bytes) -> tuple[Hear, str, int] | None:
-        """Who is to hear the message that this line begins, as what, and how long it is; None: it is not for us."""
-        words, _, size = line[len(MESSAGE) :].rpartition(b" ")
-        if not line.startswith(MESSAGE) or not size.isdigit():
-            return None
-        way = self._ways.get(words)
-        if way is None:
-            subject, _, sid = words.partition(b" ")
-            hearer = self._hearer(int(sid)) if sid.isdigit() else None
-            if hearer is None:
-                return None
-            way = _way_to(hearer, subject)
-            if not hearer.remember:
-                return *way, int(size)
-            _bound(self._ways)[words] = way
-        known = _bound(self._lines)[line] = (*way, int(size))
+    def _line(self, line: bytes) -> _Line:
+        """What a line announces, and who is to hear it as what."""
+        kind, _, rest = line.partition(b" ")
+        words, _, size = rest.rpartition(b" ")
+        if kind not in (MESSAGE, WITH_HEADERS) or not size.isdigit():
+            return _ALONE
+        if kind == MESSAGE and (way := self._ways.get(words)) is not None:
+            known = _bound(self._lines)[line] = _Line(*way, 0, int(size) + 2)
+            return known
+        if len(parts := rest.split(b" ")) < 3:
+            return _ALONE
+        subject, sid, *others = parts  # with headers: how long they are comes last but one
+        hearer = self._hearer(int(sid)) if sid.isdigit() else None
+        if hearer is None:
+            return _Line(None, "", 0, int(size) + 2)
+        way = _way_to(hearer, subject)
+        if kind == WITH_HEADERS:
+            skipped = int(others[-2]) if len(others) > 1 and others[-2].isdigit() else 0
+            return _Line(*way, skipped, int(size) + 2)
+        if not hearer.remember or len(others) > 1:
+            return _Line(*way, 0, int(size) + 2)
+        _bound(self._ways)[words] = way
+        known = _bound(self._lines)[line] = _Line(*way, 0, int(size) + 2)
         return known
 
     def _hearer(self, sid: int) -> _Hearer | None:
@@ -281,13 +308,6 @@ def _bound(table: dict[bytes, T]) -> dict[bytes, T]:
     if len(table) >= WAYS_MAX:
         table.clear()
     return table
-
-
-def _is_cut(data: bytes) -> bool:
-    """Whether these bytes may be the beginning of a message, and not even its first line is complete."""
-    if len(data) >= HEAD_BYTES_MAX or b"\r\n" in data:
-        return False
-    return data.startswith(b"MSG ") or b"MSG ".startswith(data)
 
 
 def _nobody(name: str, data: bytes) -> None:

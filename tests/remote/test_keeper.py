@@ -2,12 +2,16 @@
 
 import asyncio
 
+import msgspec
 from outage_kit import until
 from remote_kit import run
 
 from unisono.engines.effects import Read
 from unisono.engines.inputs import ReadBack
-from unisono.runtime.remote.keeper import Keeper
+from unisono.model.codec import encode_record
+from unisono.model.errors import VersionError
+from unisono.model.lanes import SealRecord
+from unisono.runtime.remote.keeper import NOTHING, Keeper
 
 
 class SlowStore:
@@ -45,3 +49,40 @@ def test_a_lane_is_read_once_at_a_time_however_often_it_is_asked_for():
         await keeper.close()
 
     run(scenario())
+
+
+class Kept(SlowStore):
+    """A store whose lane holds these bytes."""
+
+    def __init__(self, *records):
+        super().__init__()
+        self.records = records
+
+    async def read(self, lane, after=0, limit=None):
+        return list(enumerate(self.records, 1)), len(self.records)
+
+
+def test_a_record_of_another_build_is_never_taken_for_nothing():
+    """It may hold events that were acknowledged: whoever leaves it out gives their numbers away again."""
+    seal = encode_record(SealRecord(1))
+    shorter = seal[:1] + msgspec.msgpack.encode(["bundle", 1, 1, ["bundled", 1, "n", 1]])
+    later = b"\x07" + seal[1:]
+
+    async def scenario(record):
+        answers, ends = [], []
+        keeper = Keeper(Kept(seal, record), answers.append, 1 << 20, asyncio.get_running_loop().call_soon)
+        keeper.on_end = ends.append
+        keeper.carry_out(Read("n1"))
+        await until(lambda: answers or ends)
+        await keeper.close()
+        return answers, ends
+
+    for nothing in (b"", b"\x01 anything else", b"\x01\x91\xa5other", seal[:-1]):
+        [answer], ends = run(scenario(nothing))
+        assert answer.records == (SealRecord(1), NOTHING)
+        assert not ends
+    for another, why in ((shorter, "that another build of unisono wrote"), (later, "of version 7")):
+        answers, [end] = run(scenario(another))
+        assert not answers
+        assert isinstance(end, VersionError)
+        assert str(end).startswith(f"lane 'n1' at 2: a record {why}")

@@ -7,7 +7,7 @@ their place on a link, records are what a lane stores.
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -27,6 +27,7 @@ _encoder = msgspec.msgpack.Encoder()
 _frames: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 _packets: msgspec.msgpack.Decoder[Packet] = msgspec.msgpack.Decoder(Packet)
 _records: msgspec.msgpack.Decoder[LaneRecord] = msgspec.msgpack.Decoder(LaneRecord)
+_RECORD_TAGS = {record.__struct_config__.tag for record in get_args(LaneRecord)}
 _PREFIX = bytes([VERSION])
 
 
@@ -56,8 +57,24 @@ def encode_record(record: LaneRecord) -> bytes:
 
 
 def decode_record(data: bytes, limit: int = RECORD_BYTES_MAX) -> LaneRecord:
-    """The record that was stored."""
-    return decode_versioned(data, _records, limit, "record")
+    """The record that was stored; VersionError if it is one of ours, and this build cannot read it."""
+    try:
+        return decode_versioned(data, _records, limit, "record")
+    except FrameError as error:
+        if isinstance(error, VersionError) or _tag(data) not in _RECORD_TAGS:
+            raise
+        raise VersionError(
+            f"a record that another build of unisono wrote ({error}); go on with that build, or begin a new store"
+        ) from None
+
+
+def _tag(data: bytes) -> object:
+    """How a record says what it is, whatever else it says."""
+    try:
+        items = msgspec.msgpack.decode(memoryview(data)[1:])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], str) else None
 
 
 def decode_versioned(data: bytes, decoder: msgspec.msgpack.Decoder[_T], limit: int, what: str) -> _T:

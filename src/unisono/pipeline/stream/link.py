@@ -16,7 +16,7 @@ from unisono.ens.nats_store import NatsStore
 from unisono.ens.registry import open_service
 from unisono.ens.store import Store
 from unisono.model.codec import decode_record
-from unisono.model.errors import ConfigError, FrameError, UnconfirmedError
+from unisono.model.errors import ConfigError, FrameError, UnconfirmedError, VersionError
 from unisono.model.lanes import LaneRecord, SealRecord
 from unisono.runtime.bus import Bus
 from unisono.runtime.connecting import connect
@@ -143,6 +143,8 @@ class Link:
     async def _decode(self, data: bytes) -> LaneRecord:
         try:
             return decode_record(await self.chest.take(data))
+        except VersionError:
+            raise
         except FrameError:
             return NOTHING
 

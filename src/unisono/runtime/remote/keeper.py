@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,9 +18,16 @@ from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.ens.ending import end
 from unisono.ens.store import Store, Watch
 from unisono.model.codec import decode_record, encode_record
-from unisono.model.errors import ForgottenError, FrameError, UnconfirmedError, UnisonoError
+from unisono.model.errors import (
+    ForgottenError,
+    FrameError,
+    UnconfirmedError,
+    UnisonoError,
+    VersionError,
+)
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 from unisono.runtime.remote.chest import MARK, Chest
+from unisono.runtime.remote.recent import Recent
 
 KEY = "control"
 WORLD = "world"
@@ -61,7 +68,7 @@ class Keeper:
         self._why = ""  # the last append was not stored; "" if it was
         self._under_way = 0  # appends without an answer
         self._heard_at = 0.0  # of any of them, or when the first was asked for
-        self.on_forgotten: Callable[[ForgottenError], None] = lambda error: None  # nothing can go on
+        self.on_end: Callable[[ForgottenError | VersionError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._append_now: AppendNow | None = getattr(store, "append_now", None)  # where nobody has to wait
         self._append_then: AppendThen | None = getattr(
@@ -75,6 +82,7 @@ class Keeper:
         self._watch: Watch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: dict[Read, bool] = {}  # under way -> whether it was asked for again since
+        self._recent = Recent()
 
     async def open(self, first: Control) -> Control:
         """Find the control record, or be the first to write one."""
@@ -213,7 +221,7 @@ class Keeper:
             except TROUBLES as error:
                 self._trouble(error)
             else:
-                self._answer(Appended(lane, record, sequence))
+                self._tell(lane, record, sequence, len(data))
 
     async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
         brief = encode_record(msgspec.structs.replace(record, registrations=(), seen=(), keys={}))
@@ -225,7 +233,7 @@ class Keeper:
         self._under_way += 1
         if self._under_way == 1:
             self._heard_at = asyncio.get_running_loop().time()
-        told = partial(self._appended, lane, record)
+        told = partial(self._appended, lane, record, len(data))
         try:
             if self._append_then is not None:
                 self._append_then(lane, data, expected, record.epoch, told)
@@ -237,15 +245,21 @@ class Keeper:
             self._trouble(error)
 
     def _appended(
-        self, lane: str, record: LaneRecord, sequence: int | None, error: BaseException | None
+        self, lane: str, record: LaneRecord, size: int, sequence: int | None, error: BaseException | None
     ) -> None:
         self._under_way -= 1
         self._heard_at = asyncio.get_running_loop().time()
         self._why = "" if error is None else str(error)
         if error is None:
-            self._answer(Appended(lane, record, sequence))
+            self._tell(lane, record, sequence, size)
         else:
             self._trouble(error)  # stored or not: the writer will look for itself
+
+    def _tell(self, lane: str, record: LaneRecord, sequence: int | None, size: int) -> None:
+        """A record is stored, or refused."""
+        if sequence is not None:
+            self._recent.add(lane, sequence, record, size)
+        self._answer(Appended(lane, record, sequence))
 
     def _want(self, read: Read) -> None:
         """Read a lane, once at a time: whoever waits for it asks again, and a long lane takes longer than that."""
@@ -270,19 +284,35 @@ class Keeper:
             del self._reading[read]
 
     async def _read(self, read: Read) -> None:
+        """Read what is not known yet, and once more the last that is: a store may have lost what it had."""
         lane, after = read.lane, read.after
-        kept, end = await self._store.read(lane, after, read.limit)
+        known = self._recent.behind(lane, after) if read.limit is None else []
+        start = after + max(0, len(known) - 1)
+        kept, end = await self._store.read(lane, start, read.limit)
+        records = await self._decode(lane, kept)
+        if known:
+            if not kept or kept[0][0] != start + 1 or records[0] != known[-1]:
+                self._recent.forget(lane)
+                await self._read(read)
+                return
+            records[:1] = known
+        tail = kept[-1][0] if kept else end
+        self._answer(ReadBack(lane, tuple(records), tail, after, end - tail))
+
+    async def _decode(self, lane: str, kept: Sequence[tuple[int, bytes]]) -> list[LaneRecord]:
+        """The records of a lane, each with its sequence."""
         records: list[LaneRecord] = []
         for sequence, data in kept:
             try:
                 records.append(decode_record(await self._chest.take(data)))
+            except VersionError as error:  # events that were acknowledged, maybe: their numbers are taken
+                raise VersionError(f"lane '{lane}' at {sequence}: {error}") from None
             except FrameError as error:
                 log.error("lane '%s' holds something foreign at %d: %s", lane, sequence, error)
                 records.append(NOTHING)
             if len(records) % YIELD_EVERY == 0:
                 await asyncio.sleep(0)  # a long lane must not silence our beats
-        tail = kept[-1][0] if kept else end
-        self._answer(ReadBack(lane, tuple(records), tail, after, end - tail))
+        return records
 
     # The control record.
 
@@ -311,6 +341,8 @@ class Keeper:
     def _learn(self, control: Control) -> None:
         if self.control is None or control.version > self.control.version:
             self.control = control
+            if control.state == "active":
+                self._recent.keep(control.read_lanes, control.reads_after)
             if control.state == "active" and control.epoch > self._swept:
                 self._swept = control.epoch
                 self._begin(self._chest.sweep(control.epoch))
@@ -330,8 +362,8 @@ class Keeper:
 
     def _trouble(self, error: BaseException) -> None:
         self.troubles += 1
-        if isinstance(error, ForgottenError):
-            self.on_forgotten(error)
+        if isinstance(error, (ForgottenError, VersionError)):
+            self.on_end(error)
         if isinstance(error, TROUBLES):
             log.warning("the store: %s", error)
         else:

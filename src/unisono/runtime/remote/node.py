@@ -26,18 +26,18 @@ from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
 from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
-from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
+from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError, VersionError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Repair, Replan, Stamped
 from unisono.model.lanes import JoinRecord
 from unisono.model.release import ATOMS, BUNDLES, OLDEST, RETAINS, SPEAKS, strange
 from unisono.runtime.remote.address_book import NODES_MAX, AddressBook
 from unisono.runtime.remote.beats import Beats
-from unisono.runtime.remote.deltas import Shortener
 from unisono.runtime.remote.door import OPERATOR, Door
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.keeper import Keeper
 from unisono.runtime.remote.node_observer import NodeObserver
 from unisono.runtime.remote.node_options import DEFAULTS, NodeOptions
+from unisono.runtime.remote.pieces import Shortener
 from unisono.runtime.remote.places import Places
 from unisono.runtime.remote.post import Post
 from unisono.runtime.remote.telling import PART, Watched
@@ -111,7 +111,7 @@ class Node:
             store = await open_store(self._service)
             limit = self._service.capabilities.frame_bytes_max
             self._keeper = Keeper(store, self._handle, limit, self._post.soon)
-            self._keeper.on_forgotten = self._forgotten
+            self._keeper.on_end = self._end_with
             self._places = Places(store, self._handle, self.options.node)
             self.durability = store.durability
             control = await self._keeper.open(self._first_control(shared=store.shared))
@@ -405,13 +405,13 @@ class Node:
         if is_up:
             self._keeper.check_again()
 
-    def _forgotten(self, error: ForgottenError) -> None:
-        """What was acknowledged is gone, and only a new beginning can follow: whoever starts us begins it."""
-        self._fail(
-            ForgottenError(
+    def _end_with(self, error: ForgottenError | VersionError) -> None:
+        """What was acknowledged is gone, or cannot be read."""
+        if isinstance(error, ForgottenError):  # only a new beginning can follow: whoever starts us begins it
+            error = ForgottenError(
                 f"{error}: what was acknowledged is lost with it; nodes and clients have to begin anew"
             )
-        )
+        self._fail(error)
 
     def _give_up(self, reason: str) -> None:
         self._fail(ConfigError(reason))

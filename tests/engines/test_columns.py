@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unisono.model.bundles import Bundle, ends_of, ns_of
+from unisono.model.bundles import Bundle, ns_of
 from unisono.model.columns import (
     NUMBERS_END,
     are_steps,
@@ -118,7 +118,7 @@ def test_a_bundle_has_the_events_that_it_was_made_of(events):
         assert piece.is_sound
         assert publications_of(piece, part) == mine
         assert ns_of(piece, part.topic) == [event.n for event in mine]
-        assert ends_of(piece, part.topic) == (mine[0].n, mine[-1].n)
+        assert piece.ends(piece.topics.index(part.topic)) == (mine[0].n, mine[-1].n)
     outline = stamped.outline(bundle.topics)
     assert [ns_of(outline, topic) for topic in bundle.topics] == [
         ns_of(bundle, topic) for topic in bundle.topics

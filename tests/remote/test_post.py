@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from unisono.ens.port import Capabilities
-from unisono.model.bundles import Bundle
+from unisono.model.bundles import Bundle, Part
 from unisono.model.errors import FrameError
 from unisono.model.frames import Heartbeat, Packet, Publication, Registration, Report, Stamped
 from unisono.model.runs import bundle_of, run_of
+from unisono.runtime.remote.pieces import Shortener
 from unisono.runtime.remote.post import ACKNOWLEDGE_S, Post
 from unisono.runtime.remote.wire import decode_notes, decode_packets, encode
 
@@ -101,7 +102,12 @@ def test_a_single_event_overtakes_no_piece_of_an_earlier_bundle():
     async def main():
         service = Service()
         post = Post(service)
-        for topic, note in (("b", early), ("a", piece_of("a")), ("b", piece_of("b")), ("a", single)):
+
+        def shorten(piece):
+            return Shortener().shorten(piece)
+
+        said = (("b", early), ("a", shorten(piece_of("a"))), ("b", shorten(piece_of("b"))), ("a", single))
+        for topic, note in said:
             post.announce(topic, note)
         post.flush()
         return [(topic, decode_notes(frame)) for topic, frame in service.frames]
@@ -122,15 +128,15 @@ def test_they_are_decoded_once():
 
 
 def test_a_bundle_that_is_none_is_refused_each_time():
-    empty = Bundle("p", 1, 1, b"", b"", (), 1, 1).stamped(1, "n", 1, {"a": 0})
+    empty = Bundle("p", 1, 1, b"", b"", (Part("a"),), 1, 1).stamped(1, "n", 1, {"a": 0})
     for _ in range(2):
         with pytest.raises(FrameError, match="a bundle that is none"):
-            decode_notes(encode([empty]))
+            decode_notes(encode([Shortener().shorten(empty)]))
 
 
 def test_what_is_made_of_a_piece_is_shared():
     bundle = bundle_of([Publication("p", 1, 1, "a", b"x", 0, 1.0, 1)], 1, 1, {})
-    frame = encode([bundle.stamped(1, "n", 1, {"a": 0})])
+    frame = encode([Shortener().shorten(bundle.stamped(1, "n", 1, {"a": 0}))])
     [one], [other] = decode_notes(frame), decode_notes(bytes(bytearray(frame)))
     assert run_of(one) is run_of(other)
     assert run_of(one).publications[0].body == b"x"

@@ -122,6 +122,15 @@ class Events(msgspec.Struct, frozen=True, array_like=True):
         """Which ones of their publisher's events they are."""
         return unpack_steps(self.first, self.steps, len(self.order))
 
+    def ends(self, place: int) -> tuple[int, int]:
+        """The first and the last of those on one topic, by its place in `order`."""
+        start, end = self.order.index(place), self.order.rindex(place)
+        if not self.steps:
+            return self.first + start, self.first + end
+        steps = unpack(self.steps, len(self.order) - 1)  # nobody needs all of them
+        n = self.first + sum(steps[:start])
+        return n, n + sum(steps[start:end])
+
     @property
     def size(self) -> int:
         """Roughly how many bytes those parts take that are here."""
@@ -146,13 +155,12 @@ class Bundle(Events, frozen=True, array_like=True, tag="bundle"):
         counts = [order.count(i) for i in range(len(parts))]
         if not are_steps(self.first, self.steps, len(order)):
             return False
-        ns = self.ns
         return (
             0 < len(parts) == len(set(self.topics)) <= TOPICS_MAX
             and len(order) <= EVENTS_MAX
             and sum(counts) == len(order)
             and all(part.is_sound(count) for part, count in zip(parts, counts, strict=True))
-            and all(0 <= part.after < ns[order.index(i)] for i, part in enumerate(parts))
+            and all(0 <= part.after < self.ends(i)[0] for i, part in enumerate(parts))
         )
 
     def stamped(
@@ -193,20 +201,37 @@ class StampedBundle(Events, frozen=True, array_like=True, tag="bundled"):
     @property
     def is_sound(self) -> bool:
         """Whether it is what it should be: whoever is told it believes its numbers."""
-        topics, order, parts = self.topics, self.order, self.parts
-        held = {part.topic for part in parts}
+        return self.has_sound_order and self.has_sound_clock and self.has_sound_parts
+
+    @property
+    def has_sound_order(self) -> bool:
+        """Whether it says which events it has."""
+        topics, order = self.topics, self.order
         return (
             len(set(topics)) == len(topics) <= TOPICS_MAX
-            and len(held) == len(parts) > 0
-            and held.issubset(topics)
-            and self.clock.keys() >= set(topics)
-            and min(self.clock.values()) >= 0
             and len(self.groups) in (0, len(topics))
-            and all(0 <= i < len(self.clock) for group in self.groups for i in group)
             and 0 < len(order) <= EVENTS_MAX
             and not order.translate(None, _PLACES[: len(topics)])
             and are_steps(self.first, self.steps, len(order))
-            and all(part.is_sound(self.count(part.topic)) for part in parts)
+        )
+
+    @property
+    def has_sound_clock(self) -> bool:
+        """Whether all that its stamps name has a number."""
+        clock = self.clock
+        return (
+            clock.keys() >= set(self.topics)
+            and min(clock.values()) >= 0
+            and all(0 <= i < len(clock) for group in self.groups for i in group)
+        )
+
+    @property
+    def has_sound_parts(self) -> bool:
+        """Whether the parts that are here are its own, and complete."""
+        parts = self.parts
+        return (
+            len({part.topic for part in parts}) == len(parts) > 0
+            and all([part.is_sound(self.count(part.topic)) for part in parts])  # noqa: C419 (faster)
         )
 
     def count(self, topic: str) -> int:
@@ -231,24 +256,19 @@ class StampedBundle(Events, frozen=True, array_like=True, tag="bundled"):
             yield msgspec.structs.replace(self, parts=(part,))
 
 
+def is_same(one: Bundle | StampedBundle, other: Bundle) -> bool:
+    """Whether two bundles have the same events."""
+    return (
+        (one.publisher, one.incarnation, one.first) == (other.publisher, other.incarnation, other.first)
+        and (one.steps, one.order) == (other.steps, other.order)
+        and one.topics == other.topics
+    )
+
+
 def ns_of(events: Bundle | StampedBundle, topic: str) -> list[int]:
     """Which ones of their publisher's events those of one topic are."""
     i = events.topics.index(topic)
     return [n for n, which in zip(events.ns, events.order, strict=True) if which == i]
-
-
-def ends_of(events: Bundle | StampedBundle, topic: str) -> tuple[int, int]:
-    """The first and the last of them."""
-    i, ns = events.topics.index(topic), events.ns
-    return ns[events.order.index(i)], ns[events.order.rindex(i)]
-
-
-class DeltaBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle delta"):
-    """A piece whose clock is left out, but for what has changed since the piece before on its topic."""
-
-    since: int  # the index of that piece
-    changed: dict[str, int]  # always with the topic's own number
-    piece: StampedBundle
 
 
 class SequencedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle sequenced"):

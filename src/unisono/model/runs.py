@@ -147,7 +147,10 @@ def stamps_of(bundle: StampedBundle) -> dict[str, list[Entries]]:
 
 def sequenced(bundle: StampedBundle, topic: str, n: int) -> Sequenced:
     """The answer for one event of a bundle; an outline of it will do."""
-    stamp = stamps_of(bundle)[topic][ns_of(bundle, topic).index(n)]
+    end, order = bundle.ns.index(n) + 1, bundle.order
+    names = group_names(bundle.clock, bundle.groups, bundle.topics)[topic] if bundle.groups else bundle.clock
+    here = {x: order.count(i, 0, end) for i, x in enumerate(bundle.topics)}  # of each topic, up to this event
+    stamp = {x: bundle.clock[x] + here.get(x, 0) for x in names}
     return Sequenced(topic, EventId(bundle.publisher, bundle.incarnation, n), bundle.epoch, stamp)
 
 

@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from unisono.model.bundles import DeltaBundle, StampedBundle
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import ConfigError, FrameError, UnisonoError
 from unisono.model.frames import Stamped
 from unisono.model.ids import check_topic
 from unisono.model.runs import run_of
 from unisono.runtime.remote.client import Client
-from unisono.runtime.remote.deltas import Lengthener
+from unisono.runtime.remote.pieces import Delta, Lengthener
 from unisono.runtime.remote.wire import decode_notes, events_on
 from unisono.web.streaming import message
 
@@ -95,7 +95,7 @@ class _Tap:
             for note in decode_notes(frame):
                 if isinstance(note, Stamped):
                     self._add(note)
-                elif isinstance(note, (StampedBundle, DeltaBundle)):
+                elif isinstance(note, (StampedBundle, Delta)):
                     whole = self._clocks.lengthen(note)
                     if isinstance(whole, StampedBundle):  # else its stamps are not known
                         for event in run_of(whole).events():

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 
 from unisono.ens.port import EventNotificationService
-from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import BackPressureError, ClosedError, PayloadError
 from unisono.model.frames import Packet, Stamped
+from unisono.runtime.remote.pieces import Piece
 from unisono.runtime.remote.wire import Note, encode, events_on
 
 ACKNOWLEDGE_S = 0.02  # far less than after which a link repeats itself
@@ -83,7 +83,7 @@ class Post:
 
     def announce(self, topic: str, note: Note) -> None:
         """A notification for the subscribers of a topic."""
-        if isinstance(note, (StampedBundle, DeltaBundle)):
+        if type(note) is Piece:
             self._has_pieces = True
         elif self._has_pieces and type(note) is Stamped:
             self._publish_notes()  # else it would overtake pieces of an earlier bundle, which are on other topics

@@ -15,17 +15,17 @@ from unisono.engines.topic_managers.member import Member
 from unisono.engines.topic_managers.peers import Peers
 from unisono.engines.topic_managers.recalling import Start
 from unisono.ens.port import Interest
-from unisono.model.bundles import DeltaBundle, StampedBundle
+from unisono.model.bundles import StampedBundle
 from unisono.model.errors import ClosedError, FrameError, UnconfirmedError, UnisonoError
 from unisono.model.event import Event
 from unisono.model.frames import EpochNotice, Heartbeat, PeerAsk, PeerTell, Run, Stamped
 from unisono.model.runs import publications_of, run_of
 from unisono.runtime.options import Options, check_fewer, check_more, check_topics
-from unisono.runtime.remote.deltas import Lengthener
 from unisono.runtime.remote.host import Host
 from unisono.runtime.remote.paced import Paced
+from unisono.runtime.remote.pieces import Delta, Lengthener
 from unisono.runtime.remote.wire import (
-    Note,
+    Heard,
     Whole,
     decode_notes,
     decode_peer,
@@ -317,7 +317,7 @@ class RemoteSubscription(Subscription):
         try:
             assert isinstance(frame, bytes)
             heard = decode_notes(frame)
-            if len(heard) == 1 and type(heard[0]) is Stamped and self._takes(heard[0]):
+            if len(heard) == 1 and self._is_at_ease() and self._hands_over(heard[0]):
                 return  # mostly, while there is little to do
             notes = self._whole(heard)
         except (FrameError, AssertionError):
@@ -332,12 +332,12 @@ class RemoteSubscription(Subscription):
         for note in notes:
             self._take_note(note)
 
-    def _whole(self, notes: list[Note]) -> list[Whole]:
+    def _whole(self, notes: list[Heard]) -> list[Whole]:
         """Notifications with their whole clocks; where nobody orders, nobody needs them."""
         if self._host is None:
-            return [note.piece if isinstance(note, DeltaBundle) else note for note in notes]
+            return [note.piece if isinstance(note, Delta) else note for note in notes]
         lengthen = self._clocks.lengthen
-        return [lengthen(n) if isinstance(n, (DeltaBundle, StampedBundle)) else n for n in notes]
+        return [lengthen(n) if isinstance(n, (StampedBundle, Delta)) else n for n in notes]
 
     @property
     def _lags(self) -> bool:
@@ -371,7 +371,7 @@ class RemoteSubscription(Subscription):
 
     def _take_note(self, note: Whole) -> None:
         if self._host is not None:
-            if type(note) is Stamped and self._host.is_idle and self._hands_over(note):
+            if self._host.is_idle and self._hands_over(note):
                 return
             self._host.handle(Notified(note))
             self._look_settled()
@@ -383,17 +383,15 @@ class RemoteSubscription(Subscription):
                     events = publications_of(note, part)
                     self._put([self._event(publication) for publication in events])
 
-    def _takes(self, event: Stamped) -> bool:
-        """Take a single event, if nobody looks on or lags, and nothing else is to be done."""
+    def _is_at_ease(self) -> bool:
+        """Whether nobody looks on or lags, and nothing else is to be done."""
         host = self._host
-        if host is None or not host.is_idle or self.observer is not None or self._client.full:
-            return False
-        return self._hands_over(event)
+        return host is not None and host.is_idle and self.observer is None and not self._client.full
 
-    def _hands_over(self, event: Stamped) -> bool:
-        """Take the short way, if the engine has nothing to do but to let an event through."""
+    def _hands_over(self, event: Heard) -> bool:
+        """Take the short way, if it is a single event and the engine has nothing to do but to let it through."""
         member = self._member
-        if member is None or not member.hand_over(event):
+        if type(event) is not Stamped or member is None or not member.hand_over(event):
             return False
         if self._peers is not None:
             self._peers.keep(event)

@@ -26,12 +26,13 @@ import msgspec
 from unisono.engines.takeover.control import Control
 from unisono.engines.takeover.wire import decode_control, encode_control
 from unisono.engines.topic_managers.describing import NodeDescription
-from unisono.model.bundles import DeltaBundle, StampedBundle
+from unisono.model.bundles import StampedBundle
 from unisono.model.codec import FRAME_BYTES_MAX, VERSION, decode_versioned
-from unisono.model.errors import ConfigError, FrameError, TopicError
+from unisono.model.errors import ConfigError, TopicError
 from unisono.model.frames import EpochNotice, Heartbeat, Packet, PeerAsk, PeerTell, Replan, Stamped
 from unisono.model.ids import check_topic
 from unisono.model.memo import Memo
+from unisono.runtime.remote.pieces import Delta, Piece, read
 
 CONTROL = "ctl"
 BEATS = "beat"
@@ -42,9 +43,12 @@ RERANK = "rerank"
 NODE = "node"  # where a client's name would be, if a node sends; no client can be called so
 VOICE = "pub"  # the part of a client that publishes, if its name is one word
 
-Note: TypeAlias = Stamped | StampedBundle | DeltaBundle | Heartbeat | EpochNotice
+Note: TypeAlias = Stamped | Piece | Heartbeat | EpochNotice
+"""A notification as it travels."""
+Heard: TypeAlias = Stamped | StampedBundle | Delta | Heartbeat | EpochNotice
+"""The same once it is read."""
 Whole: TypeAlias = Stamped | StampedBundle | Heartbeat | EpochNotice
-"""A notification as engines take it."""
+"""The same as engines take it."""
 
 _PREFIX = bytes([VERSION])
 _encoder = msgspec.msgpack.Encoder()
@@ -79,8 +83,8 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 HEARD_BYTES_MAX = 1024 * 1024
 HEARD_BY = 128  # bytes at both ends of a frame, by which it is looked for: to hash all of it for everybody takes long
-_heard: Memo[bytes, tuple[bytes, list[Note]]] = Memo(128, HEARD_BYTES_MAX)
-_last: tuple[bytes, list[Note]] = (b"", [])  # what was asked for last: mostly the next one asks for the same
+_heard: Memo[bytes, tuple[bytes, list[Heard]]] = Memo(128, HEARD_BYTES_MAX)
+_last: tuple[bytes, list[Heard]] = (b"", [])  # what was asked for last: mostly the next one asks for the same
 
 _packets: msgspec.msgpack.Decoder[list[Packet]] = msgspec.msgpack.Decoder(list[Packet])
 _notes: msgspec.msgpack.Decoder[list[Note]] = msgspec.msgpack.Decoder(list[Note])
@@ -191,7 +195,7 @@ def decode_packets(data: bytes) -> list[Packet]:
     return decode_versioned(data, _packets, FRAME_BYTES_MAX, "packets")
 
 
-def decode_notes(data: bytes) -> list[Note]:
+def decode_notes(data: bytes) -> list[Heard]:
     """The notifications that the bytes carry; subscriptions of one process that hear the same share them."""
     global _last
     if data == _last[0]:
@@ -202,12 +206,10 @@ def decode_notes(data: bytes) -> list[Note]:
         _last = known
         return known[1]
     notes = decode_versioned(data, _notes, FRAME_BYTES_MAX, "notifications")
-    for note in notes:
-        if type(note) is StampedBundle and not note.is_sound:
-            raise FrameError("notifications with a bundle that is none")
-    _last = data, notes
+    heard: list[Heard] = [read(note) if isinstance(note, Piece) else note for note in notes]
+    _last = data, heard
     _heard.put(key, _last, len(data))
-    return notes
+    return heard
 
 
 def decode_peer(data: bytes) -> PeerAsk | PeerTell:

@@ -1,4 +1,4 @@
-"""Clocks of wide groups: short on the way, and never wrong."""
+"""Pieces of bundles on their way: heads are written once, clocks of wide groups are short, and nothing is ever wrong."""
 
 import msgspec
 import pytest
@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remote_kit import connect, nodes, run, take
 
-from unisono.model.bundles import DeltaBundle, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Heartbeat, Publication
 from unisono.model.runs import bundle_of
-from unisono.runtime.remote import deltas
-from unisono.runtime.remote.deltas import FULL_EVERY, NARROW, Lengthener, Shortener
+from unisono.runtime.remote import pieces as on_their_way
+from unisono.runtime.remote.pieces import FULL_EVERY, NARROW, Delta, Lengthener, Piece, Shortener, read
 from unisono.runtime.remote.wire import decode_notes, encode
 
 WIDE = tuple(f"t{i}" for i in range(NARROW + 4))
@@ -38,9 +37,7 @@ def test_whoever_misses_something_hears_the_clock_or_that_there_is_one(names, ra
     said = pieces(names)
     shortener, lengthener = Shortener(), Lengthener()
     for piece in said:
-        short = msgspec.msgpack.decode(
-            msgspec.msgpack.encode(shortener.shorten(piece)), type=StampedBundle | DeltaBundle
-        )
+        (short,) = decode_notes(encode([shortener.shorten(piece)]))
         if random.random() < loss:
             continue
         heard = lengthener.lengthen(short)
@@ -54,16 +51,62 @@ def test_whoever_misses_something_hears_the_clock_or_that_there_is_one(names, ra
 def test_most_are_short_and_some_are_full():
     shortener = Shortener()
     sent = [shortener.shorten(piece) for piece in pieces([("t0", "t0")] * (2 * FULL_EVERY + 10))]
-    full = [i for i, one in enumerate(sent) if isinstance(one, StampedBundle)]
+    full = [i for i, one in enumerate(sent) if not one.since]
     assert full == [0, FULL_EVERY + 1, 2 * FULL_EVERY + 2]
-    assert all(list(one.changed) == ["t0"] for one in sent if isinstance(one, DeltaBundle))
+    assert all(list(read(one).changed) == ["t0"] for one in sent if one.since)
     assert len(encode([sent[1]])) < len(encode([sent[0]])) - 50
 
 
 def test_narrow_clocks_stay_as_they_are():
     shortener = Shortener()
     said = pieces([("t0", "t1")] * 3, wide=WIDE[:5])
-    assert [shortener.shorten(piece) for piece in said] == said
+    assert [read(shortener.shorten(piece)) for piece in said] == said
+
+
+def test_what_pieces_have_in_common_is_written_once_and_read_once():
+    shortener = Shortener()
+    for wide in (WIDE, WIDE[:5]):  # clocks are whole, go on, are whole because all of them have changed
+        for said in (pieces([wide[:3]]), pieces([wide[:3]] * 2)[3:], pieces([wide] * 2)[-len(wide) :]):
+            sent = [shortener.shorten(piece) for piece in said]
+            assert len({id(one.head) for one in sent}) == 1
+            first, *others = [read(one) for one in decode_pieces(sent)]
+            for other in others:
+                assert (first.piece.order if isinstance(first, Delta) else first.clock) is (
+                    other.piece.order if isinstance(other, Delta) else other.clock
+                )
+
+
+def decode_pieces(sent):
+    """As they come from the network, each in a frame of its own."""
+    return [msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=Piece) for one in sent]
+
+
+def test_a_clock_of_which_all_has_changed_is_whole():
+    shortener = Shortener()
+    sent = [shortener.shorten(piece) for piece in pieces([WIDE] * 3)]
+    assert not any(one.since for one in sent)
+    some = [shortener.shorten(piece) for piece in pieces([WIDE[1:]] * 5)]
+    assert some[-1].since
+
+
+def test_a_piece_that_makes_no_sense_is_refused():
+    one, other = (Shortener().shorten(piece) for piece in pieces([("t0", "t1")]))
+    (stranger,) = (Shortener().shorten(piece) for piece in pieces([("t2", "t2")]))
+    replace = msgspec.structs.replace
+    for wrong in (
+        replace(one, head=b""),
+        replace(one, head=b"\xc1"),
+        replace(one, head=one.head[:-1]),
+        replace(one, head=stranger.head),
+        replace(one, part=stranger.part),
+        replace(one, part=replace(one.part, times=b"")),
+        replace(one, head=msgspec.msgpack.encode(pieces([("t0", "t1")])[0])),  # with a part
+        replace(one, head=msgspec.msgpack.encode(replace(read(one), parts=(), clock={"t0": 0}))),
+        replace(one, head=msgspec.msgpack.encode(replace(read(one), parts=(), order=b"\x00\x07"))),
+    ):
+        with pytest.raises(FrameError):
+            decode_notes(encode([other, wrong]))
+    assert decode_notes(encode([one, other]))
 
 
 def test_who_comes_new_gets_a_full_one():
@@ -72,7 +115,7 @@ def test_who_comes_new_gets_a_full_one():
     shortener.shorten(first)
     shortener.shorten(second)
     shortener.forget(["t0"])
-    assert newcomer.lengthen(shortener.shorten(third)) == third
+    assert newcomer.lengthen(read(shortener.shorten(third))) == third
 
 
 def test_two_who_hear_the_same_share_it():
@@ -87,23 +130,23 @@ def test_two_who_hear_the_same_share_it():
 def test_a_clock_that_makes_no_sense_is_refused():
     shortener, lengthener = Shortener(), Lengthener()
     first, second = pieces([("t0", "t0")] * 2)
-    lengthener.lengthen(shortener.shorten(first))
-    short = shortener.shorten(second)
+    lengthener.lengthen(read(shortener.shorten(first)))
+    short = read(shortener.shorten(second))
     for changed in ({"t0": -1}, {"t0": 2, "stranger": 7}):
         with pytest.raises(FrameError):
-            lengthener.lengthen(DeltaBundle(short.since, changed, short.piece))
+            lengthener.lengthen(Delta(short.since, changed, short.piece))
 
 
 def test_between_processes(nats_url, monkeypatch):
     """With a wide group, also for who comes later and who wants no order, and after a loss."""
     completed = []
-    original = deltas._completed
+    original = on_their_way._completed
 
     def counted(note, before):
         completed.append(note)
         return original(note, before)
 
-    monkeypatch.setattr(deltas, "_completed", counted)
+    monkeypatch.setattr(on_their_way, "_completed", counted)
 
     async def scenario():
         async with (

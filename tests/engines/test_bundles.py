@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace as replace_fields
 
 import pytest
 from engine_kit import told
@@ -25,7 +26,7 @@ from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.assembly import Assembly
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
-from unisono.engines.topic_managers.publisher import ALONE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
+from unisono.engines.topic_managers.publisher import ALONE_MAX, NODE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
 from unisono.model.frames import (
@@ -154,14 +155,30 @@ def test_where_nobody_else_sees_the_store_it_is_told_before_it_is_stored(alone):
     assert first.handle(nack, 0.0) == usual.handle(nack, 0.0) != []
 
 
-def test_a_bundle_sent_again_takes_no_second_numbers_and_gets_the_first_answers():
+def test_a_bundle_sent_again_takes_no_second_numbers_and_gets_the_first_answer():
     node = serving(ManagerNode("N1"))
     bundle = bundle_of(published("ABA"), 1, 1, {})
-    stored(node, node.handle(Received("p", bundle), 0.0))
-    records, rest = stored(node, node.handle(Received("p", bundle), 0.0))
-    assert not records
-    assert [effect.message.entries["A"] for effect in rest] == [1, 1, 2]
+    (append,) = node.handle(Received("p", bundle), 0.0)
+    assert node.handle(Received("p", bundle), 0.0) == []  # it will be answered when it is stored
+    _, rest = stored(node, [append])
+    assert node.handle(Received("p", bundle), 0.0) == [effect for effect in rest if isinstance(effect, Send)]
     assert node.managers["A"].number == 2
+
+
+def test_of_a_bundle_sent_again_differently_each_event_gets_its_first_answer():
+    node = serving(ManagerNode("N1"))
+    events = published("ABAB")
+    stored(node, node.handle(Received("p", bundle_of(events[:3], 1, 1, {})), 0.0))
+    records, rest = stored(node, node.handle(Received("p", bundle_of(events, 1, 1, {})), 0.0))
+    assert [stamp["A"] for _, _, stamp in stamps(records)] == [2]  # of the one that is new
+    answers = [effect.message for effect in rest if isinstance(effect, Send)]
+    assert [answer.entries["A"] for answer in answers] == [1, 1, 2, 2]
+    records, rest = stored(node, node.handle(Received("p", bundle_of(events[1:3], 1, 1, {})), 0.0))
+    assert not records
+    assert [effect.message.entries for effect in rest] == [
+        {"A": 1, "B": 1, "C": 0},
+        {"A": 2, "B": 1, "C": 0},
+    ]
 
 
 def test_a_bundle_that_follows_one_nobody_has_is_not_numbered():
@@ -371,6 +388,20 @@ def test_no_more_of_a_topic_is_under_way_than_nodes_remember():
     assert len(effects) == ALONE_MAX
 
 
+def test_a_node_that_does_not_answer_leaves_room_for_events_of_others():
+    """Each has a window of its own."""
+    topics = [f"N1.{i}" for i in range(8)] + ["N2.0"]
+    plan = next_plan(Intent("line", tuple(topics)), (), threshold=2, epoch=0)
+    one = Publisher()
+    one.handle(Controlled(first_control(plan, {t: t[:2] for t in topics}, ["N1", "N2"])), 0.0)
+    many = published(topics[:8] * 1000)
+    out = one.handle(Publish(many), 0.0)
+    assert {effect.to for effect in out} == {"N1"}
+    assert sum(map(len, sent(out))) == one.outgoing.at["N1"] == NODE_MAX
+    assert len(sent(one.handle(Publish(published(["N2.0"] * 700, 9000)), 0.0))[0]) == 700
+    one.check()
+
+
 class OneByOne(Publisher):
     """Looks at every event by itself."""
 
@@ -415,6 +446,42 @@ def test_taking_many_at_once_is_taking_them_one_by_one(turns, causal, data):
             out += [e.message.serial for e in sends[0] if isinstance(e.message, Bundle)]
         assert both[0].state() == both[1].state()
         both[0].check()
+
+
+def next_epoch(owners):
+    sealing = control("line").sealing("N1", Intent("line", TOPICS))
+    plan = next_plan(sealing.intent, HELD, threshold=2, epoch=1)
+    return replace_fields(sealing, owner=owners, lanes=tuple(sorted({*owners.values()}))).active(plan)
+
+
+def test_what_a_node_has_dropped_is_sent_again_as_it_was_sent():
+    one = publisher()
+    first = one.handle(Publish(published("AAB")), 0.0)
+    second = one.handle(Publish(published("BCA", 4)), 0.0)
+    assert len(first) == len(second) == 1
+    one.handle(Controlled(next_epoch(dict.fromkeys(TOPICS, "N1"))), 0.1)
+    again = one.handle(TICK, one.next_timer())
+    assert again == [*first, *second]
+    one.check()
+    (run,) = one.handle(Received("N1", SequencedBundle(0, 1, 1, {"A": 0, "B": 0, "C": 0}, ())), 1.0)
+    assert [answer.id.n for answer in run.answers] == [1, 2, 3]
+
+
+def test_a_bundle_whose_topics_part_is_sent_again_one_by_one():
+    one = publisher()
+    one.handle(Publish(published("ABC")), 0.0)
+    moved = one.handle(Controlled(next_epoch({"A": "N1", "B": "N2", "C": "N2", "D": "N1"})), 0.1)
+    assert [(effect.to, effect.message.message.publication.n) for effect in moved] == [("N2", 2), ("N2", 3)]
+    (stays,) = one.handle(TICK, one.next_timer())
+    assert (stays.to, stays.message.message.publication.n) == ("N1", 1)
+
+
+def test_a_bundle_whose_topics_move_together_is_sent_to_their_new_node():
+    one = publisher()
+    (sent_before,) = one.handle(Publish(published("ABC")), 0.0)
+    assert one.handle(Controlled(next_epoch(dict.fromkeys(TOPICS, "N2"))), 0.1) == [
+        Send("N2", sent_before.message)
+    ]
 
 
 def test_an_answer_to_a_bundle_that_was_answered_changes_nothing():

@@ -8,6 +8,7 @@ from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.recovery import recover
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.node import ManagerNode
+from unisono.model.bundles import SequencedBundle
 from unisono.model.frames import (
     Create,
     Done,
@@ -26,7 +27,7 @@ from unisono.model.frames import (
     Stamped,
 )
 from unisono.model.ids import EventId
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord, events_of
 from unisono.model.runs import bundle_of
 
 BOTH = (Registration("s", 1, ("A", "B")), Registration("r", 1, ("A", "B")))
@@ -170,6 +171,9 @@ def test_events_of_a_bundle_of_an_earlier_epoch_are_answered_again_and_not_numbe
     active = replace(sealing, owner=dict.fromkeys("AB", "N2"), lanes=("N2",)).active(PLAN)
     for read in two.handle(Controlled(active), 0.0):
         two.handle(ReadBack(read.lane, (*lane, began) if read.lane == "N1" else (began,), 3), 0.0)
+    assert two.handle(Received("p", bundle), 0.0) == [
+        Send("p", SequencedBundle(0, 1, 0, {"A": 0, "B": 0}, ()))
+    ]
     for n, topic, entries in (
         (1, "B", {"B": 1, "A": 0}),
         (2, "A", {"B": 1, "A": 1}),
@@ -231,6 +235,40 @@ def test_a_planned_epoch_lets_what_is_under_way_finish():
     assert one.handle(Received("N2", Prepare(1, "N2")), 0.0) == []
     assert one.handle(create("B", 2), 0.0) == []  # waits
     assert stored(one, append, 1)[-1] == Send("N2", Prepared(1, "N1"))
+
+
+def test_what_comes_while_an_epoch_ends_is_numbered_in_the_next():
+    """Whoever sent it would take a while to notice that it was dropped, and send everything again."""
+    one, control = node(), replace(TOGETHER, lanes=("N1",))
+    one.handle(Received("N1", Prepare(1, "N1")), 0.0)
+    one.handle(create("B", 1), 0.0)
+    sealing = control.sealing("N1", Intent("line", PLAN.rank))
+    (seal,) = one.handle(Controlled(sealing), 0.0)
+    one.handle(create("B", 2), 0.0)
+    (read,) = stored(one, seal, 1)
+    one.handle(create("B", 3), 0.0)
+    _, begin = one.handle(ReadBack(read.lane, (SealRecord(1),), 1), 0.0)
+    assert one.handle(create("B", 4), 0.0) == []  # nobody serves now: the old epoch is over
+    _, decide = stored(one, begin, 2)
+    assert (
+        one.handle(Received("p", bundle_of([publication("B", 5), publication("A", 6)], 1, 0, {})), 0.0) == []
+    )
+    one.handle(Controlled(decide.control), 0.0)
+    assert one.handle(create("B", 7), 0.0) == []
+    effects = one.handle(ReadBack("N1", (SealRecord(1), begin.record), 2), 0.0)
+    records = [effect.record for effect in effects if isinstance(effect, Append)]
+    assert [e.publication.n for record in records for e in events_of(record)] == [1, 2, 3, 4, 5, 6, 7]
+    assert one.kept_bytes == 0
+
+
+def test_who_serves_no_more_keeps_nothing_that_has_waited():
+    one = node("N1", APART)
+    sealing = APART.sealing("N2", Intent("line", PLAN.rank), dead=("N1",))
+    one.handle(Controlled(sealing), 0.0)
+    one.handle(create("A"), 0.0)
+    assert one.kept_bytes > 0
+    one.handle(Controlled(sealing.active(next_plan(sealing.intent, BOTH, 2, 1))), 0.0)
+    assert (one.waiting, one.kept_bytes) == ([], 0)
 
 
 def test_a_prepared_epoch_that_never_comes_is_forgotten():

@@ -8,9 +8,9 @@ from unisono.engines.topic_managers.outgoing import Outgoing, Sent
 from unisono.model.frames import Publication, count_topics
 
 
-def sent(ns, topics, to="N"):
+def sent(serial, ns, topics, to="N"):
     publications = [Publication("p", 1, n, topic) for n, topic in zip(ns, topics, strict=True)]
-    return Sent(to, publications, count_topics(publications))
+    return Sent(serial, to, publications, count_topics(publications))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -22,11 +22,11 @@ def test_it_says_what_a_table_of_single_events_says(seed):
             for _ in range(random.choice((1, 1, 2, 5, 9))):
                 n += random.choice((1, 1, 3))  # events for other nodes lie between them
                 ns.append(n)
-            one = sent(ns, random.choices("ABC", k=len(ns)), random.choice(("N", "M", "")))
+            one = sent(serial, ns, random.choices("ABC", k=len(ns)), random.choice(("N", "M", "")))
             if len(ns) == 1:
                 out.add_alone(one.to, one.publications[0])
             else:
-                out.add(serial, one)
+                out.add(one)
             table |= {p.n: (serial, p) for p in one.publications}
         elif table and random.random() < 0.5:
             answered = random.choice([*table, n + 1])
@@ -47,25 +47,52 @@ def test_it_says_what_a_table_of_single_events_says(seed):
         for topic in "ABC":
             assert out.newest(topic) == max((n for n, (_, p) in table.items() if p.topic == topic), default=0)
         assert [n in out for n in range(n + 2)] == [n in table for n in range(n + 2)]
+        topics = random.choice((None, {"A"}, {"A", "B"}, {"A", "B", "C"}))
+        again = out.again(topics, lambda sent: sent.serial % 5 > 0)
+        flat = [p for unit in again for p in (unit.publications if isinstance(unit, Sent) else [unit])]
+        assert flat == [p for p in out if topics is None or p.topic in topics]
+        assert all(unit.serial % 5 and not unit.answered for unit in again if isinstance(unit, Sent))
 
 
 def test_nodes_are_busy_as_often_as_something_was_sent_to_them():
     out = Outgoing()
-    out.add(1, sent([1, 2], "AB", "N"))
+    out.add(sent(1, [1, 2], "AB", "N"))
     out.add_alone("N", Publication("p", 1, 3, "A"))
     out.add_alone("M", Publication("p", 1, 4, "A"))
-    assert out.busy == {"N": 2, "M": 1}
+    assert (out.busy, out.at) == ({"N": 2, "M": 1}, {"N": 3, "M": 1})
     out.drop(1)
-    assert out.busy == {"N": 2, "M": 1}
+    assert (out.busy, out.at) == ({"N": 2, "M": 1}, {"N": 2, "M": 1})
     assert sorted(out.sent_to()) == [("M", "A"), ("N", "A"), ("N", "B")]
     out.drop(2)
     out.drop(4)
-    assert out.busy == {"N": 1}
+    assert (out.busy, out.at) == ({"N": 1}, {"N": 1})
+
+
+def test_a_bundle_is_sent_again_as_it_was_if_nothing_of_it_is_settled_or_lies_in_between():
+    out = Outgoing()
+    whole, parted, answered = sent(1, [1, 2, 4], "ABA"), sent(2, [5, 8], "AB", "M"), sent(3, [9, 10], "AB")
+    for one in (answered, whole, parted):
+        out.add(one)
+    out.add_alone("N", Publication("p", 1, 3, "C"))
+    out.add_alone("N", Publication("p", 1, 6, "A"))
+    out.drop(9)
+
+    def again(topics):
+        return [unit if isinstance(unit, Sent) else unit.n for unit in out.again(topics, lambda sent: True)]
+
+    assert again(None) == [1, 2, 3, 4, 5, 6, 8, 10]
+    assert again({"A", "B"}) == [whole, 5, 6, 8, 10]
+    assert again({"A"}) == [1, 4, 5, 6]
+    out.drop(3)
+    out.drop(6)
+    assert again(None) == [whole, parted, 10]
+    assert [unit.n for unit in out.again({"B"}, lambda sent: True)] == [2, 8, 10]
+    assert [unit.n for unit in out.again(None, lambda sent: False)] == [1, 2, 4, 5, 8, 10]
 
 
 def test_a_twin_is_independent():
     one = Outgoing()
-    one.add(1, sent([1, 2, 3], "AAB"))
+    one.add(sent(1, [1, 2, 3], "AAB"))
     twin = one.copy()
     assert twin.state() == one.state()
     twin.drop(1)

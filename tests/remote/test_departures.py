@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from unisono.model.errors import UnisonoError
-from unisono.model.frames import Publication, Run, count_topics
+from unisono.model.frames import Publication, Run, Sequenced, count_topics
 from unisono.model.ids import EventId
 from unisono.runtime.receipts import Flight, Receipt
 from unisono.runtime.remote.departures import UNDER_WAY_MAX, Departures
@@ -53,7 +53,7 @@ def test_each_event_is_answered_once_however_it_is_told(seed):
         kind = random.random()
         if kind < 0.3:
             one, entries = random.randint(1, n + 2), {"A": random.randint(1, 99)}
-            departures.placed(EventId("p", 1, one), entries, repeated=False)
+            departures.placed(Sequenced("A", EventId("p", 1, one), 1, entries))
             if one <= n:
                 answered.setdefault(one, entries)
         elif kind < 0.4:
@@ -120,5 +120,19 @@ def test_it_is_full_and_makes_room():
         assert not departures.is_full
         await asyncio.sleep(0)
         assert woken == [UNDER_WAY_MAX - 10]
+
+    asyncio.run(scenario())
+
+
+def test_each_node_has_its_share():
+    async def scenario():
+        departures = Departures()
+        departures.depart(flight(range(1, UNDER_WAY_MAX + 1)))
+        departures.share(2)
+        assert not departures.is_full
+        departures.depart(flight(range(UNDER_WAY_MAX + 1, 2 * UNDER_WAY_MAX + 1)))
+        assert departures.is_full
+        departures.share(0)  # nobody serves: as if there were one
+        assert departures.is_full
 
     asyncio.run(scenario())

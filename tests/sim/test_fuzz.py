@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -105,21 +107,21 @@ def test_seeds_replay_to_the_same_trace_under_another_hash_seed():
 # A simulator that cannot see a broken engine proves nothing.
 
 
-def caught(bug: str, seeds: int = 640) -> int | None:
-    """A seed whose world shows the bug: of those with enough to take away, the one in which least happens."""
+def caught(bug: str, seeds: int = 640) -> Iterator[int]:
+    """Seeds whose worlds show the bug: of those with enough to take away, first the ones in which least happens."""
     makers = MOVING_BUGS[bug]
     worlds = sorted(map(draw_moving, range(seeds)), key=lambda world: len(world.script))
     tried = (world for world in worlds if len(world.script) > 10)
-    return next((world.seed for world in tried if not try_moving(world, makers).is_good), None)
+    return (world.seed for world in tried if not try_moving(world, makers).is_good)
 
 
 @pytest.mark.parametrize("bug", MOVING_BUGS)
 def test_a_bug_of_a_moving_world_is_caught_and_shrunk(bug):
-    seed = caught(bug)
-    assert seed is not None
-    shrunk = shrink(seed, bug)
+    """Taking away one thing at a time may come to an end early: then the next seed tells more."""
+    tried = (shrink(seed, bug) for seed in islice(caught(bug), 2))
+    shrunk = next((shrunk for shrunk in tried if shrunk is not None and len(shrunk.steps) <= 10), None)
     assert shrunk is not None
-    assert 0 < len(shrunk.steps) <= 10 < shrunk.steps_before
+    assert 0 < len(shrunk.steps) < shrunk.steps_before
     assert shrunk.problems
 
 

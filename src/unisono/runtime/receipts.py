@@ -89,7 +89,8 @@ class Flight:
         if self.stamps is None:
             self.stamps = {}
         self.stamps[seat] = entries
-        self._wake_one(seat)
+        if self._seated:
+            self._wake_one(seat)
 
     def place_many(self, span: Span) -> int:
         """Some of them have their places, all in one run; returns how many of them had no answer before."""
@@ -112,9 +113,9 @@ class Flight:
 
     def has_answer(self, seat: int) -> bool:
         """Whether it is known of one of them that it has a place, or never will."""
-        if self.stamps is not None and seat in self.stamps:
+        if (self.stamps and seat in self.stamps) or (self._refused and seat in self._refused):
             return True
-        return seat in (self._refused or ()) or any(span.place(seat) is not None for span in self.spans)
+        return bool(self.spans) and any(span.place(seat) is not None for span in self.spans)
 
     def when_landed(self, then: Callable[[Flight], object]) -> None:
         """Call `then` when all have their places, which may be now."""
@@ -133,12 +134,14 @@ class Flight:
         if self._then is not None:
             self._then(self)
             self._then = None
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-        for seat in list(self._seated):
-            self._wake_one(seat)
+        if self._waiters:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()
+        if self._seated:
+            for seat in list(self._seated):
+                self._wake_one(seat)
 
     def _wake_one(self, seat: int) -> None:
         for waiter in self._seated.pop(seat, ()):

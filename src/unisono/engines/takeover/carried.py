@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from unisono.model.bundles import Part, StampedBundle, ends_of, group_names, ns_of
+from unisono.model.bundles import Part, StampedBundle, group_names, ns_of
 from unisono.model.frames import Entries, Sequenced, Stamped
 from unisono.model.ids import EventId
 from unisono.model.lanes import Keyed, keyed_size
@@ -111,10 +111,12 @@ class Carried:
 
     def remember_bundle(self, bundle: StampedBundle) -> _Opened:
         """Events that have their places."""
-        opened, last = _Opened(bundle), {t: bundle.order.rindex(i) for i, t in enumerate(bundle.topics)}
-        for topic in sorted((part.topic for part in bundle.parts), key=last.__getitem__):
+        opened, order, here = _Opened(bundle), bundle.order, {part.topic for part in bundle.parts}
+        places = [i for i, topic in enumerate(bundle.topics) if topic in here]
+        for i in sorted(places, key=order.rindex):
+            topic = bundle.topics[i]
             window = self._window((topic, bundle.publisher, bundle.incarnation))
-            window[ends_of(bundle, topic)[1]] = _Piece(opened, topic, bundle.count(topic))
+            window[bundle.ends(i)[1]] = _Piece(opened, topic, order.count(i))
         return opened
 
     def _add_keys(self, opened: _Opened, part: Part) -> None:

@@ -108,7 +108,7 @@ def recover(
                     own.setdefault(event.topic, []).append((event.number, event.number))
                     carried.add(event)
                 case BundleRecord(_, _, bundle):
-                    newest = {part.topic: bundle.newest(part.topic) for part in bundle.parts}
+                    newest = {part.topic: bundle.clock[part.topic] + part.count for part in bundle.parts}
                     _raise(numbers, bundle.clock | newest)
                     for topic, number in newest.items():
                         own.setdefault(topic, []).append((bundle.clock[topic] + 1, number))

@@ -45,6 +45,7 @@ class Adopting(Bundling):
         self.planner = Planner(name, settings)
         self.finisher: Finisher | None = None
         self.finish_at: float | None = None
+        self.is_ending = False  # whether the epoch after the one we know is decided on
         self.adopting: Lanes | None = None
         self.look_at: float | None = None
         self.served: frozenset[str] = frozenset()  # nodes of the epoch we serve
@@ -53,8 +54,8 @@ class Adopting(Bundling):
 
     @property
     def waits(self) -> bool:
-        """Whether requests have to wait: an epoch is prepared, or has begun and is not ours yet."""
-        return self.frozen_until is not None or self.adopting is not None
+        """Whether requests have to wait: an epoch is prepared, decided on, or has begun and is not ours yet."""
+        return self.is_ending or self.frozen_until is not None or self.adopting is not None
 
     # Lanes.
 
@@ -107,7 +108,8 @@ class Adopting(Bundling):
             self.spoiled = control.epoch if control.state == "active" else control.epoch - 1
         self.finisher = self.finish_at = self.adopting = None
         self.look_at = now + self.settings.look_s
-        if control.state == "sealing":
+        self.is_ending = control.state == "sealing"
+        if self.is_ending:
             if control.decider == self.name:
                 return self._finish(now)
             self.finish_at = now + self.settings.finish_s
@@ -115,6 +117,7 @@ class Adopting(Bundling):
         self.planner.activated()
         if self.name not in control.live:
             self._retire(now)
+            self._take_waiting()  # whoever owns the topics now is asked again
             self.epoch = control.epoch
             self.look_at = (
                 now + self.settings.look_s / 8

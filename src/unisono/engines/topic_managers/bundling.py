@@ -1,9 +1,10 @@
 """Many events at once: a bundle is numbered, stored and announced as one, where its managers live together.
 
 Where all topics that share subscribers with those of a bundle are on one node, and so is every other that lies between
-them in the plan, nothing is ever between two managers, and what each knows of a lower-ranked topic is that topic's newest number. So the stamps of a whole bundle follow from
-one clock and the order of its events: the same stamps that its events would get one by one (a test compares them).
-Whatever is not as plain as that is taken apart, and goes the way of single events.
+them in the plan, nothing is ever between two managers, and what each knows of a lower-ranked topic is that topic's
+newest number. So the stamps of a whole bundle follow from one clock and the order of its events: the same stamps that
+its events would get one by one (a test compares them). A bundle that comes again is answered as it was. Whatever is not
+as plain as that is taken apart, and goes the way of single events.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from unisono.engines.topic_managers.hosting import Hosting
 from unisono.engines.topic_managers.manager import STAMP_WORD, TopicManager
 from unisono.engines.topic_managers.routing import ToManager
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import Bundle, SequencedBundle
+from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import Create, Publication, Routed, Sequenced, Stamped
 from unisono.model.ids import EventId
@@ -56,12 +57,26 @@ class Bundling(Hosting):
             return []
         if not self._is_plain(bundle):
             return self._one_by_one(bundle, now)
-        before = [self.managers[part.topic].seen_before(bundle, part) for part in bundle.parts]
+        before = [self.managers[part.topic].seen_before(bundle, i) for i, part in enumerate(bundle.parts)]
         if None in before:
             return []
         if any(before):
-            return self._one_by_one(bundle, now)
+            again = self._answer_again(bundle)
+            return self._one_by_one(bundle, now) if again is None else again
         return self._sequence(bundle, now)
+
+    def _answer_again(self, bundle: Bundle) -> list[Effect] | None:
+        """What is said of a bundle that comes again; None if it is not one that was numbered as it is."""
+        life = bundle.publisher, bundle.incarnation
+        seen = [self.managers[part.topic].seen.get(life) for part in bundle.parts]
+        found = [None if one is None else one.numbered_with(bundle, i) for i, one in enumerate(seen)]
+        if None in found or any(self.managers[part.topic].is_closed for part in bundle.parts):
+            return None
+        known = found[0]
+        if not isinstance(known, StampedBundle):
+            return []  # it is being numbered, and will be answered
+        answer = SequencedBundle(bundle.incarnation, bundle.serial, known.epoch, known.clock, known.groups)
+        return [Send(bundle.publisher, answer)]
 
     def _resume(self, waited: Routed | Bundle, now: float) -> list[Effect]:
         """Take what has waited."""
@@ -85,7 +100,7 @@ class Bundling(Hosting):
         limit = self.settings.event_bytes_max
         if not limit:
             return True
-        names = {x for manager in managers if manager is not None for x in manager.group}
+        names = frozenset[str]().union(*[manager.group for manager in managers if manager is not None])
         words = sum(len(x.encode()) + STAMP_WORD for x in names) + STAMP_WORD * stamps
         return bundle.size + words <= limit
 
@@ -135,10 +150,9 @@ class Bundling(Hosting):
         """Number an event that is admitted and needs no other node."""
         topic, number, entries = manager.topic, manager.take_number(), {}
         for x in manager.group:
-            other = self.managers[x]
-            entries[x] = other.number
-            if topic in other.lower:
-                other.hear_of(topic, number)
+            entries[x] = self.managers[x].number
+        for x in manager.above:
+            self.managers[x].hear_of(topic, number)
         event = Stamped(publication, self.epoch, entries)
         id = EventId(publication.publisher, publication.incarnation, publication.n)
         answer = Sequenced(topic, id, self.epoch, entries)
@@ -149,22 +163,21 @@ class Bundling(Hosting):
 
     def _sequence(self, bundle: Bundle, now: float) -> list[Effect]:
         """Number all of it, and store it."""
-        groups = [(part, self.managers[part.topic].group) for part in bundle.parts]
-        names = sorted({x for _, group in groups for x in group})
+        managers = [self.managers[part.topic] for part in bundle.parts]
+        names = sorted(frozenset[str]().union(*[manager.group for manager in managers]))
         clock = {x: self.managers[x].number for x in names}
-        for part, group in groups:
-            manager = self.managers[part.topic]
-            manager.number_all(bundle, part)
-            for x in group:
-                self.managers[x].hear_of(part.topic, manager.number)
+        for i, manager in enumerate(managers):
+            manager.number_all(bundle, i)
+            for x in manager.above:
+                self.managers[x].hear_of(manager.topic, manager.number)
         places = {x: i for i, x in enumerate(names)}
-        alike = all(len(group) == len(names) for _, group in groups)
+        alike = all(len(manager.group) == len(names) for manager in managers)
         stamped = bundle.stamped(
             self.epoch,
             self.name,
             0 if self.writer is None else self.writer.made + 1,
             clock,
-            () if alike else tuple(tuple(sorted(places[x] for x in group)) for _, group in groups),
+            () if alike else tuple(tuple(sorted(places[x] for x in manager.group)) for manager in managers),
         )
         answer = SequencedBundle(bundle.incarnation, bundle.serial, self.epoch, clock, stamped.groups)
         then: list[Effect] = [Announce((piece.parts[0].topic,), piece) for piece in stamped.pieces()]
@@ -189,10 +202,10 @@ class Bundling(Hosting):
             effects += super()._stored([record], now)
             if isinstance(record, BundleRecord):
                 self.emitter.keep_bundle(record.bundle, now)
-                for part in record.bundle.parts:
+                for place, part in enumerate(record.bundle.parts):
                     manager = self.managers.get(part.topic)
                     if manager is not None:
-                        effects += manager.finish_all(record.bundle, part)
+                        effects += manager.finish_all(record.bundle, place)
                         effects += self._carry_on(manager.unpark(now), now)
         return effects
 

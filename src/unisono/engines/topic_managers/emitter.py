@@ -139,7 +139,8 @@ class Emitter:
 
 def _keep_part(ring: Ring, bundle: StampedBundle, part: Part) -> None:
     """Keep the events of one topic in a bundle."""
-    numbers = range(bundle.clock[part.topic] + 1, bundle.newest(part.topic) + 1)
+    first = bundle.clock[part.topic] + 1
+    numbers = range(first, first + part.count)
     size = part.size // len(numbers) + ENTRY_BYTES * len(bundle.clock)
     ring.extend(numbers, partial(stamped_in, bundle, part.topic), size)
 

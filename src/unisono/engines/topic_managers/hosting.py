@@ -199,6 +199,12 @@ class Hosting:
         self.kept_bytes += size
         return True
 
+    def _take_waiting(self) -> list[Routed | Bundle]:
+        """What has waited, and waits no more."""
+        waiting, self.waiting = self.waiting, []
+        self.kept_bytes -= sum(size_of(w if isinstance(w, Bundle) else w.message) for w in waiting)
+        return waiting
+
     def _local(self, topic: str, message: ToManager, now: float) -> list[Effect]:
         """Hand a message to a manager that lives here, and go on with what it answers."""
         while True:

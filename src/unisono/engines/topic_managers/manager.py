@@ -26,7 +26,7 @@ from unisono.engines.topic_managers.keys import Keys
 from unisono.engines.topic_managers.registry import Registry
 from unisono.engines.topic_managers.seen import Seen
 from unisono.engines.topic_managers.settings import ManagerSettings
-from unisono.model.bundles import Bundle, Part, StampedBundle, ends_of
+from unisono.model.bundles import Bundle, StampedBundle
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
     Completed,
@@ -291,9 +291,9 @@ class TopicManager:
         """Whether events have numbers and have not left."""
         return bool(self.under_way or self.bundles_under_way)
 
-    def seen_before(self, bundle: Bundle, part: Part) -> bool | None:
-        """Whether any of these events was numbered, or has a key that was given; None: they cannot be yet."""
-        seen = self._seen_of(bundle.publisher, bundle.incarnation)
+    def seen_before(self, bundle: Bundle, place: int) -> bool | None:
+        """Whether any of its events here was numbered, or has a key that was given; None: they cannot be yet."""
+        part, seen = bundle.parts[place], self._seen_of(bundle.publisher, bundle.incarnation)
         if seen is None or self.is_closed or self.draining or self.parked:
             return True
         seen.forget_below(bundle.acknowledged)
@@ -301,14 +301,15 @@ class TopicManager:
             return None  # its publisher will send both again, in order
         keys = [key for _, key in part.keys]
         return (
-            not seen.is_fresh(ends_of(bundle, self.topic)[0])
+            not seen.is_fresh(bundle.ends(place)[0])
             or len(set(keys)) < len(keys)
             or any(key in self.keys.places or key in self.keys.under_way for key in keys)
         )
 
-    def number_all(self, bundle: Bundle, part: Part) -> None:
+    def number_all(self, bundle: Bundle, place: int) -> None:
         """Number events that were not seen before, in their order."""
-        self.seen[bundle.publisher, bundle.incarnation].admit_many(bundle)
+        part = bundle.parts[place]
+        self.seen[bundle.publisher, bundle.incarnation].admit_many(bundle, place)
         for _, key in part.keys:
             self.keys.begin(key)
         self.number += part.count
@@ -319,15 +320,15 @@ class TopicManager:
         if topic in self.lower:
             self.lower[topic] = number
 
-    def finish_all(self, bundle: StampedBundle, part: Part) -> list[Effect]:
+    def finish_all(self, bundle: StampedBundle, place: int) -> list[Effect]:
         """They have left."""
         self.bundles_under_way -= 1
         seen = self.seen.get((bundle.publisher, bundle.incarnation))
         if seen is not None:
-            seen.finish_many(bundle)
+            seen.finish_many(bundle, place)
         effects: list[Effect] = []
-        for place, key in part.keys:
-            event = stamped_in(bundle, self.topic, bundle.clock[self.topic] + 1 + place)
+        for nth, key in bundle.parts[place].keys:
+            event = stamped_in(bundle, self.topic, bundle.clock[self.topic] + 1 + nth)
             effects += self._answer_waiting(key, event)
         return effects
 

@@ -23,7 +23,7 @@ from unisono.engines.inputs import (
 )
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.adopting import Adopting
-from unisono.engines.topic_managers.routing import is_sound, size_of
+from unisono.engines.topic_managers.routing import is_sound
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle
 from unisono.model.errors import FrameError
@@ -168,10 +168,8 @@ class ManagerNode(Adopting):
     def _thaw(self, now: float) -> list[Effect]:
         """The epoch did not come: go on."""
         self.frozen_until = self.planner_of = None
-        waiting, self.waiting = self.waiting, []
-        self.kept_bytes -= sum(size_of(w if isinstance(w, Bundle) else w.message) for w in waiting)
         effects: list[Effect] = []
-        for waited in waiting:
+        for waited in self._take_waiting():
             effects += self._resume(waited, now)
         return effects
 

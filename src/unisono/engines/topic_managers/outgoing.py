@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from unisono.model.frames import Publication
@@ -19,9 +19,12 @@ _n = attrgetter("n")
 class Sent:
     """A bundle that was sent to a node, while some of it has no answer; its events are in order."""
 
-    __slots__ = ("_at", "answered", "counts", "lowest", "publications", "to")
+    __slots__ = ("_at", "answered", "counts", "lowest", "publications", "serial", "to")
 
-    def __init__(self, to: str, publications: list[Publication], counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, serial: int, to: str, publications: list[Publication], counts: Mapping[str, int]
+    ) -> None:
+        self.serial = serial
         self.to = to
         self.publications = publications
         self.counts = counts  # events of each topic
@@ -52,7 +55,7 @@ class Sent:
 
     def copy(self) -> Sent:
         """An independent twin."""
-        twin = Sent(self.to, self.publications, self.counts)
+        twin = Sent(self.serial, self.to, self.publications, self.counts)
         twin.answered, twin.lowest, twin._at = set(self.answered), self.lowest, self._at
         return twin
 
@@ -72,6 +75,7 @@ class Outgoing:
         self.alone: dict[int, Alone] = {}  # single events, by number
         self.load: dict[str, int] = {}  # topic -> how many of its events have no answer
         self.busy: dict[str, int] = {}  # node -> how often something was sent that has no answer
+        self.at: dict[str, int] = {}  # node -> how many events that were
         self.count = 0  # events
 
     def __len__(self) -> int:
@@ -110,16 +114,30 @@ class Outgoing:
         """The last event of a topic that has no answer; 0 if there is none."""
         return max((publication.n for publication in self if publication.topic == topic), default=0)
 
+    def again(
+        self, topics: Container[str] | None, may_go: Callable[[Sent], bool]
+    ) -> list[Sent | Publication]:
+        """What has no answer, on these topics, in order: bundles as they were where nothing lies between, if they may go."""
+        events = [p for p in self if topics is None or p.topic in topics]
+        whole: list[tuple[int, Sent]] = []
+        for sent in self.sent.values():
+            at = bisect_left(events, sent.publications[0].n, key=_n)
+            if events[at : at + len(sent.publications)] == sent.publications and may_go(sent):
+                whole.append((at, sent))
+        units: list[Sent | Publication] = [*events]
+        for at, sent in sorted(whole, key=itemgetter(0), reverse=True):
+            units[at : at + len(sent.publications)] = [sent]
+        return units
+
     def sent_to(self) -> Iterator[tuple[str, str]]:
         """Where everything was sent that has no answer, and on which topic."""
         yield from ((one.to, one.publication.topic) for one in self.alone.values())
         yield from ((sent.to, p.topic) for sent in self.sent.values() for p in sent.left)
 
-    def add(self, serial: int, sent: Sent) -> None:
+    def add(self, sent: Sent) -> None:
         """A bundle is sent."""
-        self.sent[serial] = sent
-        self.busy[sent.to] = self.busy.get(sent.to, 0) + 1
-        self.count += len(sent.publications)
+        self.sent[sent.serial] = sent
+        self._burden(sent.to, len(sent.publications))
         load = self.load
         for topic, count in sent.counts.items():
             load[topic] = load.get(topic, 0) + count
@@ -127,8 +145,7 @@ class Outgoing:
     def add_alone(self, to: str, publication: Publication) -> None:
         """An event is sent by itself."""
         self.alone[publication.n] = Alone(to, publication)
-        self.busy[to] = self.busy.get(to, 0) + 1
-        self.count += 1
+        self._burden(to, 1)
         self.load[publication.topic] = self.load.get(publication.topic, 0) + 1
 
     def drop(self, n: int) -> Publication | None:
@@ -136,7 +153,7 @@ class Outgoing:
         alone = self.alone.pop(n, None)
         if alone is not None:
             self._answered(alone.to)
-            self._relieve(alone.publication.topic, 1)
+            self._relieve(alone.to, alone.publication.topic, 1)
             return alone.publication
         serial = self._serial(n)
         if serial is None:
@@ -149,7 +166,7 @@ class Outgoing:
             self._answered(sent.to)
         else:
             sent.answer(n)
-        self._relieve(publication.topic, 1)
+        self._relieve(sent.to, publication.topic, 1)
         return publication
 
     def drop_all(self, serial: int) -> None:
@@ -158,7 +175,13 @@ class Outgoing:
         left = sent.counts if not sent.answered else Counter(publication.topic for publication in sent.left)
         self._answered(sent.to)
         for topic, count in left.items():
-            self._relieve(topic, count)
+            self._relieve(sent.to, topic, count)
+
+    def _burden(self, to: str, count: int) -> None:
+        """So many events are sent to a node at once."""
+        self.busy[to] = self.busy.get(to, 0) + 1
+        self.at[to] = self.at.get(to, 0) + count
+        self.count += count
 
     def _answered(self, to: str) -> None:
         """All that was sent to a node at once has its answer."""
@@ -166,9 +189,12 @@ class Outgoing:
         if not self.busy[to]:
             del self.busy[to]
 
-    def _relieve(self, topic: str, count: int) -> None:
-        """Some events of a topic are not out any more."""
+    def _relieve(self, to: str, topic: str, count: int) -> None:
+        """Some events of a topic, which were sent to this node, are not out any more."""
         self.count -= count
+        self.at[to] -= count
+        if not self.at[to]:
+            del self.at[to]
         self.load[topic] -= count
         if not self.load[topic]:
             del self.load[topic]
@@ -178,6 +204,7 @@ class Outgoing:
         left = list(self)
         assert self.count == len(left) == sum(self.load.values())
         assert sum(self.busy.values()) == len(self.sent) + len(self.alone)
+        assert self.at == Counter(to for to, _ in self.sent_to())
         assert all(self.find(publication.n) is publication for publication in left)
         assert self.lowest == min((publication.n for publication in left), default=0)
 
@@ -185,8 +212,8 @@ class Outgoing:
         """An independent twin."""
         twin = Outgoing()
         twin.sent = {serial: sent.copy() for serial, sent in self.sent.items()}
-        twin.alone, twin.load, twin.busy = dict(self.alone), dict(self.load), dict(self.busy)
-        twin.count = self.count
+        twin.alone, twin.load, twin.count = dict(self.alone), dict(self.load), self.count
+        twin.busy, twin.at = dict(self.busy), dict(self.at)
         return twin
 
     def state(self) -> Hashable:

@@ -49,7 +49,7 @@ PATIENCE_FIRST = 4  # a part of the usual, in a new epoch
 TOPICS_MAX = 1000  # topics asked for at once
 UNDER_WAY_MAX = 1024  # events of a topic without an answer; nodes remember more than that of each publisher
 ALONE_MAX = 512  # the same where a node does not take bundles: those of release 2 remember less
-TOTAL_MAX = 4096  # events without an answer
+NODE_MAX = 4096  # events without an answer, of one node
 SENDS_MAX = 4  # bundles and single events without an answer, of one node
 
 
@@ -175,7 +175,7 @@ class Publisher:
         to = self._ready(queue.first)
         if to is None:
             return None
-        batch = queue.front(self._most(queue.first))
+        batch = queue.front(self._most(to, queue.first))
         by_topic = cut(batch)
         count = self._how_many_go(to, batch, by_topic)
         if count < len(batch):
@@ -189,13 +189,12 @@ class Publisher:
         """How many events of a topic may be without an answer."""
         return UNDER_WAY_MAX if self.bundles else ALONE_MAX
 
-    def _most(self, first: Publication) -> int:
+    def _most(self, to: str, first: Publication) -> int:
         """How many events may travel together at most, if all are like this one, which may."""
         if not self.bundles or self.control is None:
             return 1
-        return min(
-            EVENTS_MAX, TOTAL_MAX - self.outgoing.count, 1 + BYTES_MAX // (len(first.body) + EVENT_BYTES)
-        )
+        room = NODE_MAX - self.outgoing.at.get(to, 0)
+        return min(EVENTS_MAX, room, 1 + BYTES_MAX // (len(first.body) + EVENT_BYTES))
 
     def _how_many_go(self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]]) -> int:
         """How many of these events may travel together, from the first on, which may."""
@@ -218,16 +217,18 @@ class Publisher:
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
         topic, control, outgoing = publication.topic, self.control, self.outgoing
-        if outgoing.load.get(topic, 0) >= self._room or outgoing.count >= TOTAL_MAX:
+        if outgoing.load.get(topic, 0) >= self._room:
             return None
         if self.causal and not self.may_send(publication):
             return None
         if control is None:
-            return ""
+            return "" if outgoing.count < NODE_MAX else None
         if topic not in control.plan.parent:
             self._estrange(topic)  # it stays where it is: whatever comes next must follow it
             return None
         to = control.owner[topic]
+        if outgoing.at.get(to, 0) >= NODE_MAX:
+            return None
         return None if self.bundles and outgoing.busy.get(to, 0) >= SENDS_MAX else to
 
     def _dispatch(
@@ -244,7 +245,7 @@ class Publisher:
             if topic not in outgoing.load:
                 self.due[topic] = now + self.resend_s
         counts = {topic: len(events) for topic, events in by_topic.items()}
-        outgoing.add(self.serial, Sent(to, batch, counts))
+        outgoing.add(Sent(self.serial, to, batch, counts))
         return Send(to, bundle_of(batch, self.serial, outgoing.lowest, after, by_topic))
 
     def _dispatch_alone(self, to: str, publication: Publication, now: float) -> Effect:
@@ -364,18 +365,36 @@ class Publisher:
 
     def _resend(self, now: float, topics: Container[str] | None = None) -> list[Effect]:
         """The same events with the same ids: those that have their places are only answered again."""
-        again = [p for p in self.outgoing if topics is None or p.topic in topics]
-        for topic in dict.fromkeys(publication.topic for publication in again):
+        newest: dict[str, int] = {}
+        effects: list[Effect] = []
+        for unit in self.outgoing.again(topics, self._may_go_again):
+            if isinstance(unit, Sent):
+                effects.append(self._send_again(unit, newest))
+            else:
+                before, newest[unit.topic] = newest.get(unit.topic, 0), unit.n
+                effects.append(self._create(unit, before, self.outgoing.lowest))
+        for topic in newest:
             patience = self.patience.get(topic, 1)
             self.due[topic] = now + self.resend_s * patience
             self.patience[topic] = min(2 * patience, PATIENCE_MAX)
         self.resend_at = min((self.due[topic] for topic in self.outgoing.load), default=None)
-        newest: dict[str, int] = {}
-        effects: list[Effect] = []
-        for publication in again:
-            before, newest[publication.topic] = newest.get(publication.topic, 0), publication.n
-            effects.append(self._create(publication, before, self.outgoing.lowest))
         return effects
+
+    def _may_go_again(self, sent: Sent) -> bool:
+        """Whether a bundle can be sent as it was: one node must own all of its topics."""
+        control = self.control
+        return (
+            control is not None and self.bundles and len({control.owner[topic] for topic in sent.counts}) == 1
+        )
+
+    def _send_again(self, sent: Sent, newest: dict[str, int]) -> Effect:
+        """A bundle as it was, behind what was sent again before it."""
+        assert self.control is not None
+        by_topic = cut(sent.publications)
+        after = {topic: newest.get(topic, 0) for topic in by_topic}
+        newest.update((topic, events[-1].n) for topic, events in by_topic.items())
+        bundle = bundle_of(sent.publications, sent.serial, self.outgoing.lowest, after, by_topic)
+        return Send(self.control.owner[sent.publications[0].topic], bundle)
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         topic = sequenced.topic

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple, TypeAlias
 
-from unisono.model.bundles import Bundle, StampedBundle, ends_of, ns_of
+from unisono.model.bundles import Bundle, StampedBundle, is_same, ns_of
 from unisono.model.frames import Sequenced
 from unisono.model.runs import sequenced as answer_of
 
@@ -56,18 +56,18 @@ class Seen:
         self._count += 1
         self.newest = n
 
-    def admit_many(self, bundle: Bundle) -> None:
-        """Note that all of its events, which are fresh, are being numbered."""
-        self._put_many(bundle)
+    def admit_many(self, bundle: Bundle, place: int) -> None:
+        """Note that all events of a bundle that are on our topic, which has this place there and are fresh, are being numbered."""
+        self._put_many(bundle, place)
 
-    def finish_many(self, bundle: StampedBundle) -> None:
+    def finish_many(self, bundle: StampedBundle, place: int) -> None:
         """They have their stamps."""
-        self._put_many(bundle)
+        self._put_many(bundle, place)
         self._trim()
 
     def recall_many(self, bundle: StampedBundle) -> None:
         """Events of a bundle that finished in an earlier epoch."""
-        self._put_many(bundle)
+        self._put_many(bundle, bundle.topics.index(self.topic))
 
     def finish(self, sequenced: Sequenced) -> None:
         """The event has its whole stamp."""
@@ -83,10 +83,10 @@ class Seen:
             self._put(n, sequenced)
         self.newest = max(self.newest, n)
 
-    def _put_many(self, bundle: Bundle | StampedBundle) -> None:
-        first, last = ends_of(bundle, self.topic)
+    def _put_many(self, bundle: Bundle | StampedBundle, place: int) -> None:
+        first, last = bundle.ends(place)
         if last >= self.floor:
-            self._put(last, _Many(first, bundle.order.count(bundle.topics.index(self.topic)), bundle))
+            self._put(last, _Many(first, bundle.order.count(place), bundle))
         self.newest = max(self.newest, last)
 
     def _put(self, last: int, unit: _Unit) -> None:
@@ -106,6 +106,11 @@ class Seen:
             if type(unit) is _Many and unit.first <= n < last and n in ns_of(unit.bundle, self.topic):
                 return unit
         return None
+
+    def numbered_with(self, bundle: Bundle, place: int) -> Bundle | StampedBundle | None:
+        """This very bundle, in which our topic has this place, as it is being numbered, or was, if it is not forgotten."""
+        unit = self._units.get(bundle.ends(place)[1])
+        return unit.bundle if type(unit) is _Many and is_same(unit.bundle, bundle) else None
 
     def answer(self, n: int) -> Sequenced | None:
         """What was answered for `n`, if it is finished and not forgotten."""

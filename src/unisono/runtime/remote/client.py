@@ -26,11 +26,11 @@ from unisono.model.errors import (
     UnisonoError,
     VersionError,
 )
-from unisono.model.frames import Packet, Sequenced
+from unisono.model.frames import Packet
 from unisono.model.release import BUNDLES, SPEAKS, strange
 from unisono.runtime.options import Options
 from unisono.runtime.receipts import Flight
-from unisono.runtime.remote.departures import UNDER_WAY_MAX, Departures
+from unisono.runtime.remote.departures import Departures
 from unisono.runtime.remote.durable import DurableSubscription
 from unisono.runtime.remote.host import CarryOut, Host
 from unisono.runtime.remote.pace import Pace
@@ -41,7 +41,6 @@ from unisono.runtime.remote.wire import (
     ASK,
     BEATS,
     CONTROL,
-    DESCRIBE,
     Told,
     check_name,
     decode_beat,
@@ -109,6 +108,7 @@ class Client:
         self._told_last = ""
         self._parts = 0
         self._hosts: dict[str, Host] = {}
+        self._ends: dict[str, tuple[str, str]] = {}  # topic of packets for us -> their address, and the node
         self._ending: set[asyncio.Future[object]] = set()  # what was under way when it was cancelled
         self._interests: list[Interest] = []
         self._known = asyncio.Event()
@@ -201,9 +201,13 @@ class Client:
     ) -> Host:
         """Give an engine an address, and let it know who sequences what."""
         part, send = part_of(address), self.post.send if afterwards is None else self.post.put
+        ways: dict[str, str] = {}  # node -> the topic on which it hears this part
 
         def transmit(to: str, packet: Packet) -> None:
-            send(to_node(part, to), packet)
+            way = ways.get(to)
+            if way is None:
+                way = ways[to] = to_node(part, to)
+            send(way, packet)
 
         host = self._hosts[address] = Host(
             address, engine, self.newest_life, transmit, carry_out, afterwards=afterwards
@@ -228,19 +232,15 @@ class Client:
 
     def _arrived(self, topic: str, frame: bytes) -> None:
         try:
-            address, node = ends_of(topic)
-            if address == f"{self.client}.{ASK}":
-                self._told(frame)
+            address, node = self._ends.get(topic) or self._ends_of(topic)
+            host = self._hosts.get(address)
+            if host is None:
+                self._hear_aside(address, frame)
                 return
-            if address == f"{self.client}.{DESCRIBE}":
-                return  # somebody else listens to that
             packets = decode_packets(frame)
         except (FrameError, ValueError) as error:
             self._reject(error)
             return
-        host = self._hosts.get(address)
-        if host is None:
-            return  # it is for a subscription that has ended
         for packet in packets:
             if packet.to > self.newest_life:
                 self._end(
@@ -248,6 +248,18 @@ class Client:
                 )
                 return
             host.arrived(node, packet)
+
+    def _ends_of(self, topic: str) -> tuple[str, str]:
+        """Whom of us packets on a topic are for, and the node they come from; ValueError if it is no such topic."""
+        if len(self._ends) >= NODES_MAX:
+            self._ends.clear()
+        found = self._ends[topic] = ends_of(topic)
+        return found
+
+    def _hear_aside(self, address: str, frame: bytes) -> None:
+        """What is no packet for a host; it may be for a subscription that has ended, or somebody else listens to it."""
+        if address == f"{self.client}.{ASK}":
+            self._told(frame)
 
     # The control record.
 
@@ -277,6 +289,7 @@ class Client:
         if self.control is not None and control.version <= self.control.version:
             return
         self.control = control
+        self.departures.share(len(control.lanes))
         self._known.set()
         for host in list(self._hosts.values()):
             host.handle(Controlled(control))
@@ -410,10 +423,10 @@ class Client:
         self._voice.handle(Publish(flight.publications))
 
     def _carry_out(self, effect: Effect) -> None:
+        if type(effect) is Acknowledge:
+            self.departures.placed(effect.sequenced)
+            return
         match effect:
-            case Acknowledge(Sequenced(topic, id, _, entries, repeated)):
-                self.departures.tell(topic, entries[topic])
-                self.departures.placed(id, entries, repeated=repeated)
             case AcknowledgeRun(run):
                 self.departures.placed_run(run)
             case Refuse(id, error):
@@ -469,7 +482,7 @@ class Client:
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return self.departures.count >= UNDER_WAY_MAX
+        return self.departures.is_full
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""

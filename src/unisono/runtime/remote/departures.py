@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from unisono.model.frames import Publication, Run
+from unisono.model.frames import Publication, Run, Sequenced
 from unisono.model.ids import EventId
 from unisono.runtime.known_ids import KnownIds
 from unisono.runtime.receipts import Flight, Span
@@ -16,7 +16,8 @@ from unisono.runtime.receipts import Flight, Span
 if TYPE_CHECKING:
     from unisono.runtime.observer import Observer
 
-UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait
+UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait, for each node
+NODES_MAX = 16  # that count for this
 
 _n = attrgetter("n")
 
@@ -29,6 +30,7 @@ class Departures:
         self.ids = KnownIds()
         self.observer: Observer | None = None
         self.count = 0  # events that have no place yet
+        self._count_max = UNDER_WAY_MAX
         self._flights: list[Flight] = []  # that they are on, in their order
         self._firsts: list[int] = []  # the first event of each of these
         self._missing: list[int] = []  # how many of each have no place yet
@@ -50,15 +52,17 @@ class Departures:
         for flight in flights:
             flight.crash(error)
 
-    def placed(self, id: EventId, entries: dict[str, int], *, repeated: bool) -> None:
+    def placed(self, sequenced: Sequenced) -> None:
         """An event has its place, or that of an earlier one with the same key."""
-        at = self._find(id.n)
+        n, entries = sequenced.id.n, sequenced.entries
+        self.tell(sequenced.topic, entries[sequenced.topic])
+        at = self._find(n)
         if at is None:
             return
-        flight, seat = self._flights[at], id.n - self._firsts[at]
+        flight, seat = self._flights[at], n - self._firsts[at]
         if flight.has_answer(seat):
             return
-        if repeated:
+        if sequenced.repeated:
             flight.known = {seat, *(flight.known or ())}
         flight.place(seat, entries)
         if self.observer is not None:
@@ -120,10 +124,14 @@ class Departures:
 
     # Back-pressure.
 
+    def share(self, nodes: int) -> None:
+        """So many nodes give places: one that has its hands full leaves the others room."""
+        self._count_max = UNDER_WAY_MAX * min(max(nodes, 1), NODES_MAX)
+
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return self.count >= UNDER_WAY_MAX
+        return self.count >= self._count_max
 
     def park(self, resume: Callable[[], None]) -> None:
         """Call `resume` when there is room again."""

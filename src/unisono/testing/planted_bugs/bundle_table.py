@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from unisono.engines.effects import Announce, Effect
+from unisono.engines.effects import Announce, Effect, Send
 from unisono.engines.takeover.finisher import Finisher
 from unisono.engines.takeover.recovery import Recovery, recover
 from unisono.engines.takeover.writer import Written
@@ -17,9 +17,9 @@ from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.model.bundles import StampedBundle
+from unisono.model.bundles import Bundle, SequencedBundle, StampedBundle, is_same
 from unisono.model.lanes import BundleRecord, LaneRecord
-from unisono.sim.explore.moving import ANSWERS, MOVING_LIVENESS, MOVING_SAFETY, Harm
+from unisono.sim.explore.moving import ANSWERS, KEPT, MOVING_LIVENESS, MOVING_SAFETY, Harm
 from unisono.testing.planted_bugs import moving_nodes as nodes
 from unisono.testing.planted_bugs.bug import PlantedBug, moving_bug
 from unisono.testing.planted_bugs.moving_worlds import moving
@@ -48,6 +48,16 @@ DYING = moving(
     spare=("N2",),
     at_once=True,
     harm=Harm(crashes=1, mortal=("N1",)),
+)
+
+# A publisher asks again before its bundle is stored.
+IMPATIENT = moving(
+    "T1:N1",
+    "a:T1:p b:T1:p",
+    members={"s": "T1"},
+    spare=("N2",),
+    at_once=True,
+    harm=Harm(crashes=1, mortal=("N1",), ticks=1, ticking=("p",)),
 )
 
 # Events of a publisher that are ready together.
@@ -118,6 +128,20 @@ class AnnouncesBundlesEarly(ManagerNode):
         return super()._store(record, [e for e in then if e not in early], now) + early
 
 
+class AnswersAgainEarly(ManagerNode):
+    """Answers a bundle that comes again while it is being stored."""
+
+    def _answer_again(self, bundle: Bundle) -> list[Effect] | None:
+        effects = super()._answer_again(bundle)
+        if effects == [] and self.writer is not None:
+            for record in self.writer.unconfirmed.values():
+                if isinstance(record, BundleRecord) and is_same(record.bundle, bundle):
+                    clock, groups = record.bundle.clock, record.bundle.groups
+                    answer = SequencedBundle(bundle.incarnation, bundle.serial, record.epoch, clock, groups)
+                    return [Send(bundle.publisher, answer)]
+        return effects
+
+
 class SendsTheLastFirst(Publisher):
     """What is ready last is sent first."""
 
@@ -168,6 +192,11 @@ BUNDLE_BUGS: tuple[PlantedBug, ...] = (
         "bundle_announced_early",
         "A bundle is told before it is stored, and its numbers are given again after a takeover.",
         "bundles", CLAIMED, DYING, make_node=AnnouncesBundlesEarly,
+    ),
+    moving_bug(
+        "bundle_answered_before_it_is_stored",
+        "A bundle that comes again while it is being stored is answered: should the node die now, it is lost.",
+        "bundles", KEPT, IMPATIENT, make_node=AnswersAgainEarly,
     ),
     moving_bug(
         "last_ready_sent_first",

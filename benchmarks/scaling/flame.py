@@ -18,7 +18,7 @@ from unisono.cli.bench_peers_runs import HEAR_S, PUBLISH_S
 from unisono.cli.bench_scaling import all_hold_all
 from unisono.cli.bench_scaling_runs import system
 
-EVENTS, SUBSCRIBERS, TOPICS = 400_000, 4, 5
+EVENTS, SUBSCRIBERS, TOPICS = 1_500_000, 4, 5
 SAMPLES_S = 250
 TOP = 8
 OUT = Path("out")

@@ -104,7 +104,7 @@ def test_topics_keeps_every_group_on_one_host(subscriptions, rates, nodes):
 class TestTheChoice:
     # Two busy groups of five, and a quiet topic that both have to do with.
     bridged = forest("abcde", "fghij", "ax", "fx")
-    busy = dict.fromkeys("bcdeghij", 60_000.0) | {"a": 10.0, "f": 10.0, "x": 1.0}
+    busy = dict.fromkeys("bcdeghij", 120_000.0) | {"a": 10.0, "f": 10.0, "x": 1.0}
 
     def test_one_host_is_no_choice(self):
         both = compare_sequencers(self.bridged, self.busy, nodes=1)
@@ -117,7 +117,7 @@ class TestTheChoice:
         assert (both.recommended, both.atoms.cut) == ("topics", 0)
 
     def test_whole_groups_while_a_host_can_do_them(self):
-        quiet = {topic: rate / 100 for topic, rate in self.busy.items()}
+        quiet = {topic: rate / 200 for topic, rate in self.busy.items()}
         both = compare_sequencers(self.bridged, quiet, nodes=2)
         assert both.recommended == "topics"
         assert both.topics.fits
@@ -133,13 +133,13 @@ class TestTheChoice:
         assert "not enough" in both.reasons[0]
 
     def test_what_a_host_carries_can_be_said(self):
-        quiet = {topic: rate / 100 for topic, rate in self.busy.items()}
+        quiet = {topic: rate / 200 for topic, rate in self.busy.items()}
         both = compare_sequencers(self.bridged, quiet, nodes=2, capacity=4000.0)
         assert both.topics.load_max > 4000
         assert (both.recommended, both.topics.fits, both.atoms.fits) == ("atoms", False, True)
 
     def test_a_complete_group_gains_nothing_from_more_hosts(self):
-        both = compare_sequencers(forest("abcdefgh"), dict.fromkeys("abcdefgh", 90_000.0), nodes=4)
+        both = compare_sequencers(forest("abcdefgh"), dict.fromkeys("abcdefgh", 180_000.0), nodes=4)
         assert both.recommended == "topics"
         assert not both.topics.fits
         assert both.atoms.load_max == both.topics.load_max, "every event visits the top"

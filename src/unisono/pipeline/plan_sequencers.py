@@ -18,7 +18,7 @@ from unisono.pipeline.plan_cost import topic_costs
 from unisono.pipeline.plan_place import Host, Placement, place
 
 # µs of CPU. An event whose order one host decides alone, and times the entries of its stamp squared:
-WHOLE_US, WIDE_US = 1.8, 0.00075
+WHOLE_US, WIDE_US = 0.9, 0.0004
 # Any other, one by one: for each host that it visits, and for each topic that it stops at.
 VISIT_US, STOP_US = 32.0, 8.0
 CORES_ENOUGH = 0.7  # of the one core that a host uses; beyond that events wait for each other

@@ -19,9 +19,7 @@ from unisono.cli.output import Json, finish, people, print_json, progress
 from unisono.model.errors import ConfigError
 
 TWO_NODES_MIN = 1.6  # events/s of two nodes beside one, where nodes are what is short
-SHORT_TIMES = (
-    4  # as many events where nodes are short: what lasts is asked for, and a start counts for much there
-)
+SHORT_TIMES = 4  # as many events where nodes are short: a start counts for much there
 COMPONENTS = 8
 PROCESSES = ("publisher", "server", "nodes", "subscribers")
 

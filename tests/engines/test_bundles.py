@@ -29,6 +29,7 @@ from unisono.engines.topic_managers.node import ManagerNode
 from unisono.engines.topic_managers.publisher import ALONE_MAX, NODE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
 from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
+from unisono.model.codec import encode_record
 from unisono.model.frames import (
     Create,
     Heartbeat,
@@ -129,6 +130,34 @@ def sequenced(names, first=1, node=None):
     node = node or serving(ManagerNode("N1"))
     _, rest = stored(node, node.handle(Received("p", bundle_of(published(names, first), first, 1, {})), 0.0))
     return [effect.notification for effect in rest if isinstance(effect, Announce)]
+
+
+def test_where_events_are_told_first_none_is_told_before_one_that_could_not_be_stored():
+    """Else all that follow would have their places, and none of them would be found in the lane."""
+    node = serving(ManagerNode("N1", NodeSettings(tells_first=True)))
+    first = node.handle(Received("p", bundle_of(published("AB"), 1, 1, {})), 0.0)
+    assert [type(effect) for effect in first] == [Announce, Announce, Send, Append]
+    assert node.handle(Appended("N1", first[-1].record, None), 0.0)  # refused: the lane is read
+    second = node.handle(Received("p", bundle_of(published("AB", 3), 2, 1, {})), 0.0)
+    third = node.handle(Received("p", Routed("A", Create(*published("A", 5)))), 0.0)
+    assert not [effect for effect in (*second, *third) if isinstance(effect, (Announce, Send))]
+    _, told_of = stored(node, node.handle(ReadBack("N1", (), 0), 0.0))
+    assert len([effect for effect in told_of if isinstance(effect, Announce)]) == 3
+    fourth = node.handle(Received("p", Routed("A", Create(*published("A", 6)))), 0.0)
+    assert [type(effect) for effect in fourth] == [Announce, Send, Append]
+
+
+def test_the_names_of_topics_are_counted_wherever_a_record_has_them():
+    names = tuple(f"{letter * 200}" for letter in "ABCD")
+    plan = next_plan(Intent("line", names), (), threshold=2, epoch=0)
+    alone = first_control(plan, dict.fromkeys(names, "N1"), ["N1"])
+    for limit in range(1000, 4000, 100):
+        node = ManagerNode("N1", NodeSettings(event_bytes_max=limit))
+        for effect in node.handle(Controlled(alone), 0.0):
+            node.handle(ReadBack(effect.lane, (), 0), 0.0)
+        records, _ = stored(node, node.handle(Received("p", bundle_of(published(names * 2), 1, 1, {})), 0.0))
+        assert records
+        assert all(len(encode_record(record)) <= limit + 100 for record in records)
 
 
 def test_it_is_stored_before_it_is_told_and_answered_as_one():

@@ -1,10 +1,13 @@
 """Columns as bytes: what is packed is read back, and what is no column is told from what is one."""
 
+import struct
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unisono.model.bundles import Bundle, ns_of
+from unisono.model.bundles import EXTRA_BYTES, Bundle, Part, ns_of
+from unisono.model.codec import encode_record
 from unisono.model.columns import (
     NUMBERS_END,
     are_steps,
@@ -18,6 +21,7 @@ from unisono.model.columns import (
     unpack_times,
 )
 from unisono.model.frames import PACKED, RAW, Publication
+from unisono.model.lanes import BundleRecord, EventRecord, events_of
 from unisono.model.runs import bundle_of, creates_of, publications_of
 
 NUMBERS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 300), min_size=1, max_size=20)
@@ -131,3 +135,67 @@ def test_each_event_of_a_bundle_follows_the_one_before_on_its_topic(events):
     for publication, after in creates_of(bundle_of(events, 3, 1, {})):
         assert after == before[publication.topic]
         before[publication.topic] = publication.n
+
+
+WORDS = st.text(max_size=3) | st.sampled_from(["", "e" * 400, "\U0001d11e" * 300])
+
+
+@st.composite
+def strange(draw):
+    """A bundle as nobody writes it, with columns as wide as they may be; often it is sound."""
+    count = draw(st.integers(1, 9))
+
+    def column(numbers):
+        code = draw(st.sampled_from("BHIQ"))
+        return struct.pack(f"<{count}{code}", *[n % 256 ** struct.calcsize(code) for n in numbers])
+
+    def some(values):
+        places = draw(st.lists(st.integers(0, count), unique=True, max_size=count).map(sorted))
+        places = draw(st.sampled_from([places, places[:1] * 9, places[::-1]]))
+        return tuple((place, draw(values)) for place in places)
+
+    large = st.integers(0, 2**64 - 1) | st.sampled_from([2**64 - 1, 2**63 - 1, 0])
+    sizes = [draw(st.integers(0, 5)) for _ in range(count)]
+    part = Part(
+        "T",
+        draw(st.sampled_from([0, 1, 2**63 - 1, NUMBERS_END - 20])),
+        draw(st.sampled_from([b"", column([draw(large) for _ in range(count)]), column(range(count))])),
+        bytes(8 * count),
+        column(sizes),
+        bytes(sum(sizes)),
+        draw(st.sampled_from([b"", bytes(count)])),
+        0,
+        some(WORDS),
+        some(st.dictionaries(WORDS, WORDS, max_size=3)),
+        some(st.floats()),
+    )
+    first = draw(st.sampled_from([1, 2**63 - 1 - 20]))
+    return Bundle("p", 7, first, b"", bytes(count), (part,), 1, 0)
+
+
+@given(strange())
+@settings(max_examples=300)
+def test_whatever_is_sound_can_be_written_and_is_no_larger_than_it_counts(bundle):
+    """A node that can store a record neither as it is nor taken apart would try for ever."""
+    if not bundle.is_sound:
+        return
+    stamped = bundle.stamped(1, "n", 1, {"T": 2**62})
+    record = BundleRecord(1, 1, stamped)
+    assert stamped.is_sound
+    bare = Bundle("p", 7, bundle.first, b"", b"", (), 1, 0).stamped(1, "n", 1, {"T": 2**62})
+    around = len(encode_record(BundleRecord(1, 1, bare))) + 2 * len("T") + EXTRA_BYTES
+    assert len(encode_record(record)) <= bundle.size + around
+    for index, event in enumerate(events_of(record)):
+        encode_record(EventRecord(1, index, event))
+
+
+def test_of_what_only_some_events_have_each_is_named_once_and_in_order():
+    def sound(**extras):
+        return Part("T", times=bytes(24), sizes=bytes(3), **extras).is_sound(3)
+
+    assert sound(keys=((0, "a"), (2, "b")), headers=((1, {}),), deadlines=((2, 1.0),))
+    assert not sound(keys=((0, "a"), (0, "b")))
+    assert not sound(headers=((1, {}), (0, {})))
+    assert not sound(headers=((1, {}),) * 1000)
+    assert not sound(deadlines=((3, 1.0),))
+    assert not sound(deadlines=((-1, 1.0),))

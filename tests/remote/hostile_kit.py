@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from contextlib import asynccontextmanager
 from functools import partial
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 import nats
 
+from unisono.model.bundles import Bundle, Part
 from unisono.model.errors import FrameError
 from unisono.model.frames import (
     Create,
@@ -159,10 +161,47 @@ class Forger:
                 return Sequenced(self.name(), id, self.number(), self.entries())
             case 7:
                 return Joined(self.number(), self.names(), self.number(), self.entries())
+            case 9 | 10 | 11:
+                return self.bundle()
             case 8:
                 return Repair(self.name(), (self.stamped(),), self.numbers(), self.number())
             case _:
                 return self.routed()
+
+    def column(self, numbers):
+        """Numbers, mostly as wide as they need not be, or bytes that are none."""
+        if self.dice.random() < 0.1:
+            return self.dice.randbytes(self.dice.randrange(20))
+        code = self.dice.choice("BHIQ")
+        return struct.pack(f"<{len(numbers)}{code}", *[n % 256 ** struct.calcsize(code) for n in numbers])
+
+    def part(self, topic, count):
+        sizes = [self.dice.randrange(9) for _ in range(count)]
+        further = self.column([abs(self.number()) for _ in range(count)]) if self.dice.random() < 0.3 else b""
+        some = sorted(self.dice.sample(range(count), self.dice.randrange(count + 1)))
+        return Part(
+            topic, self.dice.choice((1, 1, 2**63 - 1, self.number())), further, bytes(8 * count), self.column(sizes),
+            bytes(sum(sizes)), self.dice.choice((b"", bytes(count))), self.dice.choice((0, 0, 0, self.number())),
+            tuple((i, self.dice.choice(WORDS)) for i in some) if self.dice.random() < 0.2 else (),
+            tuple((i, {"": "x" * 300}) for i in some) if self.dice.random() < 0.2 else (),
+            tuple((i, float("nan")) for i in some) if self.dice.random() < 0.2 else (),
+        )  # fmt: skip
+
+    def bundle(self):
+        """Many events at once, in its own name; columns are as they should be, or nearly."""
+        count = self.dice.randrange(1, 6)
+        order = (
+            sorted(self.dice.randrange(2) for _ in range(count)) if self.dice.random() < 0.9 else [0] * count
+        )
+        topics = self.topics if 1 in order else self.topics[:1]
+        if self.dice.random() < 0.1:
+            topics = (self.name(), self.name())
+        parts = tuple(self.part(topic, max(1, order.count(i))) for i, topic in enumerate(topics))
+        first = self.dice.choice((1, 2, 3, self.number()))
+        return Bundle(
+            self.whoami, self.dice.choice((0, 1, 1, self.number())), first, b"", bytes(order), parts,
+            self.number(), self.dice.choice((0, 1, self.number())),
+        )  # fmt: skip
 
     # Frames.
 

@@ -12,6 +12,7 @@ first of them.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from operator import lt
 
 import msgspec
 
@@ -29,7 +30,8 @@ from unisono.model.columns import (
 EVENTS_MAX = 1024
 TOPICS_MAX = 256  # a byte of `order` names one
 BYTES_MAX = 192 * 1024  # of payload, unless it is one event
-EVENT_BYTES = 48  # roughly, beside the payload
+EVENT_BYTES = 48  # at most, beside the payload and what only few events have
+EXTRA_BYTES = 13  # at most, of something that only few have, or a word of it, beside its letters
 
 _PLACES = bytes(range(TOPICS_MAX))
 
@@ -85,26 +87,33 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
             and sum(unpack(self.sizes, count)) == len(self.payloads)
             and len(self.contents) in (0, count)
             and 0 <= self.nth < NUMBERS_END
-            and (not self.further or is_column(self.further, count))
+            and (not self.further or self._has_sound_nths(count))
             and (not self.keys or _are_places(self.keys, count))
             and (not self.headers or _are_places(self.headers, count))
             and (not self.deadlines or _are_places(self.deadlines, count))
         )
 
+    def _has_sound_nths(self, count: int) -> bool:
+        """Whether they are numbers as others are: whoever stores them must be able to write them."""
+        return is_column(self.further, count) and self.nth + max(unpack(self.further, count)) < NUMBERS_END
+
     @property
     def size(self) -> int:
-        """Roughly how many bytes it takes."""
+        """How many bytes it takes at most, beside the name of its topic."""
         size = len(self.payloads) + EVENT_BYTES * self.count
-        if self.keys or self.headers:
+        extras = len(self.keys) + len(self.headers) + len(self.deadlines)
+        if extras:
             words = [key for _, key in self.keys]
             for _, headers in self.headers:
                 words += [*headers, *headers.values()]
-            size += 4 * sum(map(len, words))
+            size += EXTRA_BYTES * (extras + len(words)) + 4 * sum(map(len, words))
         return size
 
 
 def _are_places(column: tuple[tuple[int, object], ...], count: int) -> bool:
-    return all(0 <= place < count for place, _ in column)
+    """Whether each of so many events is named once at most, in their order."""
+    places = [place for place, _ in column]
+    return places[0] >= 0 and places[-1] < count and all(map(lt, places, places[1:]))
 
 
 class Events(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +142,7 @@ class Events(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes those parts take that are here."""
+        """How many bytes those parts take at most that are here, beside the names of their topics."""
         return sum([part.size for part in self.parts])
 
 

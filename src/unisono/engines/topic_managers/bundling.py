@@ -91,18 +91,22 @@ class Bundling(Hosting):
 
     def _is_plain(self, bundle: Bundle) -> bool:
         """Whether everything that its stamps depend on is here, and the record of it will fit."""
-        managers = [self.managers.get(part.topic) for part in bundle.parts]
-        stamps = 0
-        for manager in managers:
+        managers: list[TopicManager] = []
+        for part in bundle.parts:
+            manager = self.managers.get(part.topic)
             if manager is None or manager.settings.stamps != "full" or not self._is_whole(manager):
                 return False
-            stamps += len(manager.group)
+            managers.append(manager)
         limit = self.settings.event_bytes_max
-        if not limit:
-            return True
-        names = frozenset[str]().union(*[manager.group for manager in managers if manager is not None])
-        words = sum(len(x.encode()) + STAMP_WORD for x in names) + STAMP_WORD * stamps
-        return bundle.size + words <= limit
+        return not limit or bundle.size + self._stamp_bytes(managers) <= limit
+
+    def _stamp_bytes(self, managers: list[TopicManager]) -> int:
+        """How many bytes the stamps of a bundle take at most, with the names of topics everywhere in its record."""
+        names = [*frozenset[str]().union(*[manager.group for manager in managers])]
+        for manager in managers:
+            names += (manager.topic, manager.topic)
+        stamps = sum([len(manager.group) for manager in managers])
+        return sum([len(x.encode()) for x in names]) + STAMP_WORD * (len(names) + stamps)
 
     def _is_whole(self, manager: TopicManager) -> bool:
         """Whether every manager that shares subscribers with this one is here, and what is on the way between them."""
@@ -186,8 +190,8 @@ class Bundling(Hosting):
         return self._tell(BundleRecord(self.epoch, self.writer.made + 1, stamped), then, now)
 
     def _tell(self, record: Written, then: list[Effect], now: float) -> list[Effect]:
-        """Store what was numbered at once, and tell of it."""
-        if self.settings.tells_first:
+        """Store what was numbered at once, and tell of it; not the other way round where something is not stored yet."""
+        if self.settings.tells_first and self.writer is not None and self.writer.state == "open":
             return then + self._store(record, [], now)
         return self._store(record, then, now)
 

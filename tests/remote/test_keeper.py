@@ -3,14 +3,17 @@
 import asyncio
 
 import msgspec
+import pytest
 from outage_kit import until
 from remote_kit import run
 
-from unisono.engines.effects import Read
-from unisono.engines.inputs import ReadBack
+from unisono.engines.effects import Append, Read
+from unisono.engines.inputs import Appended, ReadBack
+from unisono.ens.local_store import LocalStore
 from unisono.model.codec import encode_record
-from unisono.model.errors import VersionError
-from unisono.model.lanes import SealRecord
+from unisono.model.errors import PayloadError, VersionError
+from unisono.model.frames import Publication, Stamped
+from unisono.model.lanes import EventRecord, SealRecord
 from unisono.runtime.remote.keeper import NOTHING, Keeper
 
 
@@ -86,3 +89,42 @@ def test_a_record_of_another_build_is_never_taken_for_nothing():
         assert not answers
         assert isinstance(end, VersionError)
         assert str(end).startswith(f"lane 'n1' at 2: a record {why}")
+
+
+def event(n, body=b"", nth=1):
+    return EventRecord(1, n, Stamped(Publication("p", 1, n, "T", body, nth=nth), 1, {"T": n}))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("bad", [event(2, nth=2**70), event(2, bytes(2000))])
+def test_a_record_that_can_never_be_stored_ends_the_node_and_what_comes_with_it_is_stored(at_once, bad):
+    """Asked for again and again it would keep all others waiting, while everybody takes the node for alive."""
+
+    async def scenario():
+        store, answers, ends = LocalStore(1000), [], []
+        keeper = Keeper(store, answers.append, 1000, asyncio.get_running_loop().call_soon)
+        if not at_once:
+            keeper._append_now = None
+        keeper.on_end = ends.append
+        for record in (event(1), bad, event(3)):
+            keeper.carry_out(Append("n1", record, None))
+        await until(lambda: ends and len(answers) == 2)
+        await keeper.close()
+        return answers, ends
+
+    answers, [end] = run(scenario())
+    assert answers == [Appended("n1", event(1), 1), Appended("n1", event(3), 2)]
+    assert isinstance(end, PayloadError)
+
+
+def test_a_control_record_of_another_release_ends_the_node_however_it_is_seen():
+    async def scenario():
+        ends = []
+        keeper = Keeper(LocalStore(1000), lambda _: None, 1000, asyncio.get_running_loop().call_soon)
+        keeper.on_end = ends.append
+        keeper._changed(2, b"\x07 whatever it says")
+        await keeper.close()
+        return ends
+
+    [end] = run(scenario())
+    assert isinstance(end, VersionError)

@@ -140,3 +140,17 @@ def test_what_is_made_of_a_piece_is_shared():
     [one], [other] = decode_notes(frame), decode_notes(bytes(bytearray(frame)))
     assert run_of(one) is run_of(other)
     assert run_of(one).publications[0].body == b"x"
+
+
+def test_what_cannot_be_written_keeps_nothing_else_from_being_sent(caplog):
+    async def scenario(post):
+        for n in range(1, 6):
+            post.send("a", Packet(n if n != 3 else 2**70, 0, SAYS, 1, 1))
+        post.send("b", Packet(1, 0, SAYS, 1, 1))
+        post.flush()
+        assert post.refused == 1
+
+    frames = sent(scenario)
+    assert [packet.number for topic, packets in frames if topic == "a" for packet in packets] == [1, 2, 4, 5]
+    assert [topic for topic, _ in frames][-1] == "b"
+    assert "cannot be written" in caplog.text

@@ -49,8 +49,11 @@ def test_after_a_gap_nothing_before_it_is_known():
     recent.add("n1", 3, record(3), 10)
     assert len(recent.behind("n1", 0)) == 5
     recent.add("n1", 8, record(8), 10)
-    assert recent.behind("n1", 0) == recent.behind("n1", 4) == []
-    assert recent.behind("n1", 7) == [record(8)]
+    assert recent.behind("n1", 0) == recent.behind("n1", 4) == recent.behind("n1", 7) == []
+    recent.add("n1", 9, begin(9), 10)  # lanes are read from the beginning of an epoch on
+    recent.add("n1", 10, record(10), 10)
+    assert recent.behind("n1", 7) == []
+    assert recent.behind("n1", 8) == [begin(9), record(10)]
 
 
 def test_of_too_much_the_newest_epoch_is_kept_and_of_that_all_or_nothing():
@@ -115,6 +118,37 @@ def test_a_store_that_has_lost_what_it_confirmed_is_believed(lost):
         answer = await answer_to(keeper, answers, Read("n1", 0))
         assert list(answer.records) == [*left, *more]
         assert answer.tail == len(left) + len(more)
+        await keeper.close()
+
+    run(scenario())
+
+
+def test_a_store_that_has_lost_the_last_before_seals_is_believed_though_all_seals_are_alike():
+    async def scenario():
+        shelf, answers = Shelf(), []
+        keeper = Keeper(Watched(shelf), answers.append, 1 << 20, asyncio.get_running_loop().call_soon)
+        for n in range(1, 6):
+            await answer_to(keeper, answers, Append("n1", record(n), n - 1))
+        for n in (6, 7):
+            await answer_to(keeper, answers, Append("n1", SealRecord(1), n - 1))
+        other = LocalStore(1 << 20, shelf)
+        await other.drop("n1")
+        left = [*(record(n) for n in range(1, 5)), *[SealRecord(1)] * 3]
+        for one in left:
+            other.append("n1", encode_record(one))
+        assert list((await answer_to(keeper, answers, Read("n1", 0))).records) == left
+        await keeper.close()
+
+    run(scenario())
+
+
+def test_a_large_beginning_counts_as_what_it_is_not_as_the_note_in_its_place():
+    async def scenario():
+        store, answers = LocalStore(1 << 16), []
+        keeper = Keeper(store, answers.append, 1 << 16, asyncio.get_running_loop().call_soon)
+        large = EpochRecord(1, EpochNotice(1, {f"topic.{n}": n for n in range(9000)}), (), ())
+        await answer_to(keeper, answers, Append("n1", large, 0))
+        assert keeper._recent._bytes == len(encode_record(large)) > 1 << 16
         await keeper.close()
 
     run(scenario())

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar, get_args
 import msgspec
 
 from unisono.model.bundles import StampedBundle
-from unisono.model.errors import FrameError, VersionError
+from unisono.model.errors import FrameError, PayloadError, VersionError
 from unisono.model.frames import EpochNotice, Heartbeat, Message, Packet, PeerAsk, PeerTell, Stamped
 from unisono.model.lanes import LaneRecord
 
@@ -52,8 +52,11 @@ def decode_packet(data: bytes, limit: int = FRAME_BYTES_MAX) -> Packet:
 
 
 def encode_record(record: LaneRecord) -> bytes:
-    """The bytes that are stored in a lane."""
-    return _PREFIX + _encoder.encode(record)
+    """The bytes that are stored in a lane; PayloadError if it cannot be written."""
+    try:
+        return _PREFIX + _encoder.encode(record)
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise PayloadError(f"a record that cannot be written: {error}") from None
 
 
 def decode_record(data: bytes, limit: int = RECORD_BYTES_MAX) -> LaneRecord:

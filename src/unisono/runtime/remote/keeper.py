@@ -21,13 +21,14 @@ from unisono.model.codec import decode_record, encode_record
 from unisono.model.errors import (
     ForgottenError,
     FrameError,
+    PayloadError,
     UnconfirmedError,
     UnisonoError,
     VersionError,
 )
 from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 from unisono.runtime.remote.chest import MARK, Chest
-from unisono.runtime.remote.recent import Recent
+from unisono.runtime.remote.recent import Recent, ending
 
 KEY = "control"
 WORLD = "world"
@@ -40,6 +41,7 @@ HAS_ATTEMPTS = 6
 YIELD_EVERY = 256  # records
 LOOKS_MAX = 16  # a record may be replaced while its parts are read, but not that often
 TROUBLES = (ConnectionError, UnisonoError, TimeoutError)  # whoever asked asks again
+ENDS = (ForgottenError, VersionError, PayloadError)  # whoever asks again hears the same: others are to go on
 NOTHING = SealRecord(0)  # it ends no epoch: what a reader makes of a record that is none
 
 AppendNow: TypeAlias = Callable[[str, bytes, int | None, int], int | None]
@@ -68,7 +70,7 @@ class Keeper:
         self._why = ""  # the last append was not stored; "" if it was
         self._under_way = 0  # appends without an answer
         self._heard_at = 0.0  # of any of them, or when the first was asked for
-        self.on_end: Callable[[ForgottenError | VersionError], None] = lambda error: None  # nothing can go on
+        self.on_end: Callable[[UnisonoError], None] = lambda error: None  # nothing can go on
         self._store = store
         self._append_now: AppendNow | None = getattr(store, "append_now", None)  # where nobody has to wait
         self._append_then: AppendThen | None = getattr(
@@ -199,41 +201,38 @@ class Keeper:
             if len(self._appends) == 1:
                 self._soon(self._append_all)
             return
-        lane, record, expected = append.lane, append.record, append.expected
-        data = encode_record(record)
-        if type(record) is EpochRecord and not self._chest.holds(data):
-            self._begin(self._append_large(lane, record, data, expected))
-        else:
-            self._put(lane, record, data, expected)
+        self._write(append)
 
     def _append_all(self) -> None:
         """Store everything at once, where nobody has to wait for it."""
-        assert self._append_now is not None
         appends, self._appends = self._appends, []
         for append in appends:
-            lane, record, expected = append.lane, append.record, append.expected
+            self._write(append)
+
+    def _write(self, append: Append) -> None:
+        lane, record, expected = append.lane, append.record, append.expected
+        try:
             data = encode_record(record)
             if type(record) is EpochRecord and not self._chest.holds(data):
                 self._begin(self._append_large(lane, record, data, expected))
-                continue
-            try:
-                sequence = self._append_now(lane, data, expected, record.epoch)
-            except TROUBLES as error:
-                self._trouble(error)
+            elif self._append_now is None:
+                self._put(lane, record, data, expected, len(data))
             else:
-                self._tell(lane, record, sequence, len(data))
+                self._tell(lane, record, self._append_now(lane, data, expected, record.epoch), len(data))
+        except TROUBLES as error:
+            self._trouble(error)
 
     async def _append_large(self, lane: str, record: EpochRecord, data: bytes, expected: int | None) -> None:
         brief = encode_record(msgspec.structs.replace(record, registrations=(), seen=(), keys={}))
         if len(brief) > self._chest.limit // 2:
             brief = encode_record(SealRecord(record.epoch, record.before))
-        self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected)
+        self._put(lane, record, await self._chest.put(record.epoch, data, brief), expected, len(data))
 
-    def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None) -> None:
+    def _put(self, lane: str, record: LaneRecord, data: bytes, expected: int | None, size: int) -> None:
         self._under_way += 1
         if self._under_way == 1:
             self._heard_at = asyncio.get_running_loop().time()
-        told = partial(self._appended, lane, record, len(data))
+        told = partial(self._appended, lane, record, size)
         try:
             if self._append_then is not None:
                 self._append_then(lane, data, expected, record.epoch, told)
@@ -284,18 +283,19 @@ class Keeper:
             del self._reading[read]
 
     async def _read(self, read: Read) -> None:
-        """Read what is not known yet, and once more the last that is: a store may have lost what it had."""
+        """Read what is not known yet, and once more the end of what is: a store may have lost what it had."""
         lane, after = read.lane, read.after
         known = self._recent.behind(lane, after) if read.limit is None else []
-        start = after + max(0, len(known) - 1)
+        again = ending(known)
+        start = after + len(known) - len(again)
         kept, end = await self._store.read(lane, start, read.limit)
         records = await self._decode(lane, kept)
         if known:
-            if not kept or kept[0][0] != start + 1 or records[0] != known[-1]:
+            if not kept or kept[0][0] != start + 1 or records[: len(again)] != again:
                 self._recent.forget(lane)
                 await self._read(read)
                 return
-            records[:1] = known
+            records[: len(again)] = known
         tail = kept[-1][0] if kept else end
         self._answer(ReadBack(lane, tuple(records), tail, after, end - tail))
 
@@ -335,6 +335,8 @@ class Keeper:
             return
         try:
             self._learn(decode_control(value))
+        except VersionError as error:
+            self._trouble(error)
         except FrameError as error:
             log.error("the control record at revision %d is not one: %s", revision, error)
 
@@ -362,7 +364,7 @@ class Keeper:
 
     def _trouble(self, error: BaseException) -> None:
         self.troubles += 1
-        if isinstance(error, (ForgottenError, VersionError)):
+        if isinstance(error, ENDS):
             self.on_end(error)
         if isinstance(error, TROUBLES):
             log.warning("the store: %s", error)

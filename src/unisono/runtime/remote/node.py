@@ -405,8 +405,8 @@ class Node:
         if is_up:
             self._keeper.check_again()
 
-    def _end_with(self, error: ForgottenError | VersionError) -> None:
-        """What was acknowledged is gone, or cannot be read."""
+    def _end_with(self, error: UnisonoError) -> None:
+        """What was acknowledged is gone, or cannot be read, or what is to be stored cannot be."""
         if isinstance(error, ForgottenError):  # only a new beginning can follow: whoever starts us begins it
             error = ForgottenError(
                 f"{error}: what was acknowledged is lost with it; nodes and clients have to begin anew"

@@ -131,10 +131,17 @@ class Post:
             self._publish_many(events_on(topic), notices)
 
     def _publish_many(self, topic: str, items: list[Packet] | list[Note]) -> None:
-        frame = encode(items)
-        if len(frame) <= self._limit or len(items) == 1:
-            self.publish(topic, frame)
-            return
+        try:
+            frame = encode(items)
+        except (OverflowError, UnicodeEncodeError) as error:
+            if len(items) == 1:
+                self.refused += 1
+                log.error("a frame on %s cannot be written: %s", topic, error)
+                return
+        else:
+            if len(frame) <= self._limit or len(items) == 1:
+                self.publish(topic, frame)
+                return
         half = len(items) // 2
         self._publish_many(topic, items[:half])
         self._publish_many(topic, items[half:])

@@ -1,14 +1,15 @@
-"""The newest records of lanes, as far as a node has written or read them: it need not read them again.
+"""The newest records of lanes, as far as a node has written them: it need not read them again.
 
 What is confirmed stays what it is. Only a store that has lost what it confirmed can say otherwise: so whoever goes on
-from here reads the last of them once more, and compares.
+from here reads the end of them once more, and compares. Lanes are read from the beginning of an epoch on, so nothing is
+remembered that does not follow one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from unisono.model.lanes import EpochRecord, LaneRecord
+from unisono.model.lanes import EpochRecord, LaneRecord, SealRecord
 
 BYTES_MAX = 64 * 1024 * 1024  # of all lanes, roughly; beyond, lanes are forgotten, and read again
 
@@ -66,6 +67,8 @@ class Recent:
             if row is not None and row.first <= sequence < row.next:
                 return  # it is known
             self.forget(lane)
+            if sequence > 1 and not isinstance(record, EpochRecord):
+                return
             row = self._rows[lane] = _Row(sequence)
         row.append(record, size)
         self._bytes += size
@@ -92,3 +95,9 @@ class Recent:
             self.forget(lane)
         for lane, row in self._rows.items():
             self._bytes -= row.forget(after(lane))
+
+
+def ending(records: Sequence[LaneRecord]) -> list[LaneRecord]:
+    """The last of some records, from one on by which they can be told from others: all seals of an epoch are alike."""
+    last = (i for i in reversed(range(len(records))) if not isinstance(records[i], SealRecord))
+    return list(records[next(last, 0) :])

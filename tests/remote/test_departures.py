@@ -124,15 +124,33 @@ def test_it_is_full_and_makes_room():
     asyncio.run(scenario())
 
 
-def test_each_node_has_its_share():
+def test_each_node_that_gives_us_places_has_its_share():
     async def scenario():
         departures = Departures()
+        departures.owned({"A": "n1", "B": "n2", "C": "n3"})
+        departures.tell("A", 1)
         departures.depart(flight(range(1, UNDER_WAY_MAX + 1)))
-        departures.share(2)
-        assert not departures.is_full
+        assert departures.is_full
+        woken = []
+        departures.park(lambda: woken.append(departures.is_full))
+        departures.tell("B", 1)  # n2 gives us places too; n3 never did
+        await asyncio.sleep(0)
+        assert woken == [False]
         departures.depart(flight(range(UNDER_WAY_MAX + 1, 2 * UNDER_WAY_MAX + 1)))
         assert departures.is_full
-        departures.share(0)  # nobody serves: as if there were one
+        departures.owned({"A": "n1", "B": "n1"})  # n2 has left
         assert departures.is_full
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_room_hears_that_it_has_ended():
+    async def scenario():
+        departures, woken = Departures(), []
+        departures.depart(flight(range(1, UNDER_WAY_MAX + 1)))
+        departures.park(lambda: woken.append(True))
+        departures.crash(UnisonoError("gone"))
+        await asyncio.sleep(0)
+        assert woken == [True]
 
     asyncio.run(scenario())

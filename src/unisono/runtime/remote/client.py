@@ -289,7 +289,7 @@ class Client:
         if self.control is not None and control.version <= self.control.version:
             return
         self.control = control
-        self.departures.share(len(control.lanes))
+        self.departures.owned(control.owner)
         self._known.set()
         for host in list(self._hosts.values()):
             host.handle(Controlled(control))

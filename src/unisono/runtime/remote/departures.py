@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from unisono.runtime.receipts import Flight, Span
 if TYPE_CHECKING:
     from unisono.runtime.observer import Observer
 
-UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait, for each node
+UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait, for each node that gives us some
 NODES_MAX = 16  # that count for this
 
 _n = attrgetter("n")
@@ -31,6 +31,8 @@ class Departures:
         self.observer: Observer | None = None
         self.count = 0  # events that have no place yet
         self._count_max = UNDER_WAY_MAX
+        self._owner: Mapping[str, str] = {}  # node by topic
+        self._owners: set[str] = set()  # of the topics on which we publish
         self._flights: list[Flight] = []  # that they are on, in their order
         self._firsts: list[int] = []  # the first event of each of these
         self._missing: list[int] = []  # how many of each have no place yet
@@ -51,6 +53,7 @@ class Departures:
         self._flights, self._firsts, self._missing, self.count = [], [], [], 0
         for flight in flights:
             flight.crash(error)
+        self._resume()
 
     def placed(self, sequenced: Sequenced) -> None:
         """An event has its place, or that of an earlier one with the same key."""
@@ -94,6 +97,8 @@ class Departures:
 
     def tell(self, topic: str, number: int) -> None:
         """An event of ours was given this number."""
+        if topic not in self.told:
+            self._share(topic)
         self.told[topic] = max(number, self.told.get(topic, 0))
 
     def refused(self, id: EventId, error: Exception) -> None:
@@ -117,16 +122,29 @@ class Departures:
             del self._firsts[at], self._missing[at]
             flight.land(None)
             self.ids.landed(flight)
+        self._resume()
+
+    # Back-pressure.
+
+    def owned(self, owner: Mapping[str, str]) -> None:
+        """Who gives places on each topic: a node that has its hands full leaves the others room."""
+        self._owner, self._owners = owner, set()
+        self._count_max = UNDER_WAY_MAX
+        for topic in self.told:
+            self._share(topic)
+
+    def _share(self, topic: str) -> None:
+        """Leave room for the events of a topic on which we publish."""
+        self._owners.add(self._owner.get(topic, ""))
+        self._count_max = UNDER_WAY_MAX * min(len(self._owners), NODES_MAX)
+        self._resume()
+
+    def _resume(self) -> None:
+        """There may be room: call whoever waits for some."""
         if self._parked and not self.is_full:
             parked, self._parked = self._parked, {}
             for resume in parked:
                 asyncio.get_running_loop().call_soon(resume)
-
-    # Back-pressure.
-
-    def share(self, nodes: int) -> None:
-        """So many nodes give places: one that has its hands full leaves the others room."""
-        self._count_max = UNDER_WAY_MAX * min(max(nodes, 1), NODES_MAX)
 
     @property
     def is_full(self) -> bool:

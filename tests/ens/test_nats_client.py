@@ -167,6 +167,17 @@ def test_behind_nonsense_everything_goes_its_usual_way(nonsense):
     assert one.rest == nonsense + message(2) + message(3)
 
 
+def test_a_line_that_never_ends_is_nonsense_too(monkeypatch):
+    monkeypatch.setattr("unisono.ens.nats_client.LINE_BYTES_MAX", 100)
+    one = reading(Reading)
+    one.feed(message(1) + b"\r\n")
+    for _ in range(30):
+        one.feed(b"endless ")
+    one.feed(message(2))
+    assert one.heard == [("u.t", b"1\r\nMSG ")]
+    assert one.rest == b"\r\n" + 30 * b"endless " + message(2)
+
+
 @given(st.lists(st.integers(1, 40), max_size=12), st.lists(st.sampled_from((7, 8)), min_size=6, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_nothing_is_lost_or_doubled_wherever_it_is_cut(cuts, sids):
@@ -277,6 +288,44 @@ def test_what_comes_with_the_greeting_is_heard_too(portion):
             assert heard == [("u.t", payload)]
             await client.close()
             await ended.wait()
+        server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_a_server_that_leaves_right_after_its_greeting_is_looked_for_at_once(half):
+    """It says more of itself behind its first answer, and is gone before anybody listens."""
+    info = b'INFO {"server_id":"S","version":"2.15.1","max_payload":1048576}\r\n'
+
+    async def main():
+        greeted, serving, back = [], set(), asyncio.Event()
+
+        async def serve(reader, writer):
+            greeted.append(writer)
+            serving.add(asyncio.current_task())
+            writer.write(info)
+            said = b""
+            while b"PING\r\n" not in said:
+                said += await reader.read(1000)
+            writer.write(b"PONG\r\n" + info)
+            if len(greeted) > 1:
+                back.set()
+            elif half:
+                writer.write_eof()
+            else:
+                writer.close()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = DirectClient()
+        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await client.connect(url, reconnect_time_wait=0.01, max_reconnect_attempts=-1, ping_interval=60)
+        async with asyncio.timeout(10):
+            await back.wait()
+            await client.close()
+            await asyncio.gather(*serving)
         server.close()
 
     asyncio.run(main())

@@ -28,6 +28,7 @@ from unisono.model.errors import FrameError
 MESSAGE, WITH_HEADERS = b"MSG", b"HMSG"
 TURN_BYTES = 16 * 1024  # that are heard before others have their turn
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024  # no server allows more
+LINE_BYTES_MAX = 1024 * 1024  # no server says more of itself
 WAYS_MAX = 4096  # subjects that are remembered, each way
 UNSENT_MAX = 64 * 1024  # bytes that the operating system has not taken; beyond, whoever sends waits
 
@@ -164,6 +165,7 @@ class DirectClient(Client):
             and hasattr(self, "_pending")
             and isinstance(reader, asyncio.StreamReader)
             and isinstance(writer, asyncio.StreamWriter)
+            and not getattr(reader, "_eof", True)  # else there is nothing more to hear
         ):
             usual = writer.transport.get_protocol()
             assert isinstance(usual, asyncio.Protocol)
@@ -190,10 +192,10 @@ class DirectClient(Client):
         self._is_hearing = True
         while at < end:
             head = data.find(b"\r\n", at)
-            line = data[at:head] if head > 0 else b""
+            line = data[at:head] if head >= 0 else b""
             hear, name, skipped, length = lines.get(line) or self._line(line)
-            tail = head + 2 + length if head > 0 else end + 1
-            if tail > end and tail - at < MESSAGE_BYTES_MAX:
+            tail = head + 2 + length if head >= 0 else end + 1
+            if tail > end and tail - at < (MESSAGE_BYTES_MAX if head >= 0 else LINE_BYTES_MAX):
                 self._pieces, self._lacking = [data[at:]], tail - end  # the rest is on its way
                 break
             if data[tail - 2 : tail] != b"\r\n":

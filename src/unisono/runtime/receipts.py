@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from unisono.model.errors import BackPressureError, UnconfirmedError, UnisonoErr
 from unisono.model.frames import Publication, Run
 
 FLIGHT_EVENTS_MAX = 4096
+SPANS_FEW = 8  # of a flight: more are looked up by seat
 
 
 class Span(NamedTuple):
@@ -30,11 +31,18 @@ class Span(NamedTuple):
         i = bisect_left(self.seats, seat)
         return self.first + i if i < len(self.seats) and self.seats[i] == seat else None
 
+    def common(self, seats: Mapping[int, object]) -> list[int]:
+        """Those of some seats that are of this span."""
+        if len(seats) < len(self.seats):
+            return [seat for seat in seats if self.place(seat) is not None]
+        return [seat for seat in self.seats if seat in seats]
+
 
 class Flight:
     """Publications on their way together, and who waits for their arrival."""
 
     __slots__ = (
+        "_by_seat",
         "_refused",
         "_seated",
         "_then",
@@ -61,6 +69,7 @@ class Flight:
         self.seats: dict[int, int] | None = None  # seat -> place in the run; None: the same
         self.stamps: dict[int, dict[str, int]] | None = None  # by seat, of those that nodes placed one by one
         self.spans: list[Span] = []  # those that nodes placed together
+        self._by_seat: dict[int, Span] | None = None  # the same, once there are many
         self._refused: dict[int, Exception] | None = None  # seats that will never have a place
         self._then: Callable[[Flight], object] | None = None
         self.error: Exception | None = None
@@ -94,28 +103,45 @@ class Flight:
 
     def place_many(self, span: Span) -> int:
         """Some of them have their places, all in one run; returns how many of them had no answer before."""
-        alone = (*(self.stamps or ()), *(self._refused or ()))
         self.spans.append(span)
-        for seat in [seat for seat in self._seated if span.place(seat) is not None]:
-            self._wake_one(seat)
-        return len(span.seats) - sum(span.place(seat) is not None for seat in alone)
+        if self._by_seat is not None:
+            self._by_seat.update(dict.fromkeys(span.seats, span))
+        elif len(self.spans) > SPANS_FEW:
+            self._by_seat = {seat: one for one in self.spans for seat in one.seats}
+        if self._seated:
+            for seat in span.common(self._seated):
+                self._wake_one(seat)
+        alone = sum([len(span.common(seats)) for seats in (self.stamps, self._refused) if seats])
+        return len(span.seats) - alone
+
+    def _span(self, seat: int) -> Span | None:
+        """With which others one of them was placed together."""
+        if self._by_seat is not None:
+            return self._by_seat.get(seat)
+        for span in self.spans:
+            if span.place(seat) is not None:
+                return span
+        return None
+
+    def is_placed(self, seat: int) -> bool:
+        """Whether nodes gave one of them a place."""
+        if self._refused is not None and seat in self._refused:
+            return False
+        return bool(self.stamps and seat in self.stamps) or self._span(seat) is not None
 
     def stamp(self, seat: int) -> dict[str, int] | None:
         """The stamp that nodes gave one of them; None if they have not."""
-        if self._refused is not None and seat in self._refused:
+        if not self.is_placed(seat):
             return None
         if self.stamps is not None and seat in self.stamps:
             return self.stamps[seat]
-        for span in self.spans:
-            if (place := span.place(seat)) is not None:
-                return span.run.entries(place)
-        return None
+        span = self._span(seat)
+        place = None if span is None else span.place(seat)
+        return None if span is None or place is None else span.run.entries(place)
 
     def has_answer(self, seat: int) -> bool:
         """Whether it is known of one of them that it has a place, or never will."""
-        if (self.stamps and seat in self.stamps) or (self._refused and seat in self._refused):
-            return True
-        return bool(self.spans) and any(span.place(seat) is not None for span in self.spans)
+        return bool(self._refused and seat in self._refused) or self.is_placed(seat)
 
     def when_landed(self, then: Callable[[Flight], object]) -> None:
         """Call `then` when all have their places, which may be now."""
@@ -200,7 +226,7 @@ class Receipt(msgspec.Struct, eq=False, gc=False):
     def sequenced(self) -> bool:
         """Whether it has its place in the order."""
         if self._flight.stamps is not None:
-            return self._flight.stamp(self._seat) is not None
+            return self._flight.is_placed(self._seat)
         return self._flight.arrived and self._place is not None
 
     @property

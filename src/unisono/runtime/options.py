@@ -250,8 +250,19 @@ def check_extras(id: str | None, headers: Mapping[str, str] | None, deadline: fl
     for key, value in (headers or {}).items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise PayloadError(f"headers are strings; {key!r}: {value!r} is not")
-    if id is not None and (not isinstance(id, str) or not id or len(id) > 255):
-        raise ConfigError(f"id={id!r}; an id is a string of 1 to 255 characters")
+        if not (_is_text(key) and _is_text(value)):
+            raise PayloadError(f"headers are text; {key!r}: {value!r} has half of a character")
+    if id is not None and (not isinstance(id, str) or not id or len(id) > 255 or not _is_text(id)):
+        raise ConfigError(f"id={id!r}; an id is a text of 1 to 255 characters")
+
+
+def _is_text(words: str) -> bool:
+    """Whether a string can be written; half a surrogate pair cannot."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def make_options(options: dict[str, Any]) -> Options:

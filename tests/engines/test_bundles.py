@@ -1,17 +1,15 @@
 """Many events at once: the same stamps as one by one, put together again from pieces, whatever the network does."""
 
 import itertools
-from collections import Counter
-from dataclasses import replace as replace_fields
 
 import pytest
+from bundle_kit import HELD, HOLDERS, TOPICS, control, published, serving, stored
 from engine_kit import told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from unisono.engines.effects import (
-    Acknowledge,
     Announce,
     Append,
     Deliver,
@@ -19,35 +17,28 @@ from unisono.engines.effects import (
     Reject,
     Send,
 )
-from unisono.engines.inputs import TICK, Appended, Controlled, Notified, Publish, ReadBack, Received
-from unisono.engines.takeover.carried import SEEN_MAX
+from unisono.engines.inputs import TICK, Appended, Controlled, Notified, ReadBack, Received
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.settings import NodeSettings
 from unisono.engines.topic_managers.assembly import Assembly
 from unisono.engines.topic_managers.moving import MovingSubscriber
 from unisono.engines.topic_managers.node import ManagerNode
-from unisono.engines.topic_managers.publisher import ALONE_MAX, NODE_MAX, SENDS_MAX, UNDER_WAY_MAX, Publisher
 from unisono.engines.topic_managers.settings import SubscriberSettings
-from unisono.model.bundles import BYTES_MAX, EVENT_BYTES, Bundle, SequencedBundle
+from unisono.model.bundles import SequencedBundle
 from unisono.model.codec import encode_record
 from unisono.model.frames import (
     Create,
+    EpochNotice,
     Heartbeat,
     Nack,
     Publication,
-    Registration,
     Repair,
     Routed,
-    Sequenced,
     Stamped,
 )
-from unisono.model.ids import EventId
-from unisono.model.lanes import events_of
-from unisono.model.runs import bundle_of, creates_of, run_of
+from unisono.model.lanes import EpochRecord, SealRecord, events_of
+from unisono.model.runs import bundle_of, run_of
 
-TOPICS = ("A", "B", "C", "D")
-HOLDERS = [("A", "B", "C"), ("A", "B", "C"), ("C", "D"), ("C", "D")]  # D shares nobody with A and B
-HELD = tuple(Registration(f"s{i}", 1, topics) for i, topics in enumerate(HOLDERS))
 WAIT = SubscriberSettings(repair=True)
 TAG = SubscriberSettings(on_gap="tag", repair=True)
 
@@ -59,36 +50,6 @@ class Chained(ManagerNode):
 
     def _is_whole(self, manager):
         return False
-
-
-def control(kind):
-    plan = next_plan(Intent(kind, TOPICS), HELD, threshold=2, epoch=0)
-    return first_control(plan, dict.fromkeys(TOPICS, "N1"), ["N1"])
-
-
-def serving(made, kind="line"):
-    for effect in made.handle(Controlled(control(kind)), 0.0):
-        made.handle(ReadBack(effect.lane, (), 0), 0.0)
-    for manager in made.managers.values():
-        manager.register_all(held for held in HELD if manager.topic in held.topics)
-    return made
-
-
-def published(names, first=1):
-    return [Publication("p", 0, n, topic, b"%d" % n, 0, float(n), n) for n, topic in enumerate(names, first)]
-
-
-def stored(node, effects):
-    """Confirm appends until there are none; returns the records and everything else that was asked for."""
-    records, rest, queue = [], [], list(effects)
-    while queue:
-        effect = queue.pop(0)
-        if isinstance(effect, Append):
-            records.append(effect.record)
-            queue += node.handle(Appended(effect.lane, effect.record, effect.expected + 1), 0.0)
-        else:
-            rest.append(effect)
-    return records, rest
 
 
 def stamps(records):
@@ -210,6 +171,47 @@ def test_of_a_bundle_sent_again_differently_each_event_gets_its_first_answer():
     ]
 
 
+def test_of_what_is_numbered_only_its_outline_is_remembered():
+    node = serving(ManagerNode("N1"))
+    bundle = bundle_of(published("ABA"), 1, 1, {})
+    (append,) = node.handle(Received("p", bundle), 0.0)
+    held = [
+        unit.bundle
+        for m in node.managers.values()
+        for seen in m.seen.values()
+        for unit in seen._units.values()
+    ]
+    assert [one.parts for one in held] == [bundle.parts] * 2
+    answer = stored(node, [append])[1][-1].message
+    held = [
+        unit.bundle
+        for m in node.managers.values()
+        for seen in m.seen.values()
+        for unit in seen._units.values()
+    ]
+    assert [one.parts for one in held] == [()] * 2
+    assert stored(node, node.handle(Received("p", bundle), 0.0))[1][-1].message == answer
+
+
+def test_what_has_waited_for_an_epoch_is_no_larger_than_what_has_not():
+    """Whoever owns a topic next does not know before how large its stamps are."""
+    plan = control("line").plan
+    before = first_control(plan, dict.fromkeys(TOPICS, "N1"), ["N1", "N2"])
+    node = ManagerNode("N2", NodeSettings(event_bytes_max=1000))
+    for effect in node.handle(Controlled(before), 0.0):
+        node.handle(ReadBack(effect.lane, (), 0), 0.0)
+    sealing = before.sealing("N1", Intent("line", TOPICS), moves=dict.fromkeys(TOPICS, "N2"))
+    node.handle(Controlled(sealing), 0.0)
+    for size in (990, 10):
+        event = replace(published("A", size)[0], body=bytes(size))
+        assert node.handle(Received("p", Routed("A", Create(event))), 0.0) == []
+    active = sealing.active(next_plan(sealing.intent, HELD, 2, 1))
+    begin = EpochRecord(1, EpochNotice(1, dict.fromkeys(TOPICS, 0)), HELD, ())
+    reads = node.handle(Controlled(active), 0.0)
+    effects = [e for read in reads for e in node.handle(ReadBack(read.lane, (SealRecord(1), begin), 2), 0.0)]
+    assert [type(effect) for effect in effects] == [Reject, Append]
+
+
 def test_a_bundle_that_follows_one_nobody_has_is_not_numbered():
     node = serving(ManagerNode("N1"))
     late = bundle_of(published("AA", first=5), 2, 1, {"A": 4})
@@ -227,6 +229,7 @@ def test_nonsense_is_rejected():
         {"parts": (part, part)},
         {"parts": (other,), "order": b"\0\0"},
         {"parts": ()},
+        {"parts": tuple(replace(part, topic=f"A{i}") for i in range(257))},
         {"publisher": "q"},
         {"first": -1},
         {"first": 2**63 - 1},
@@ -283,6 +286,19 @@ def test_pieces_in_any_order_make_the_run():
         assert told(effects) == expected
         assert [type(effect) for effect in effects] == [DeliverRun]
         assert one.clock == {"A": 2, "B": 2, "C": 1}
+
+
+def test_pieces_that_contradict_each_other_are_not_put_together():
+    one, other = sequenced("AB"), sequenced("ABBB")
+    for first, second in (
+        (other[0], one[1]),
+        (one[0], other[1]),
+        (one[0], replace(one[1], clock={"A": 0, "B": 7, "C": 0})),
+    ):
+        made = subscriber()
+        assert hear(made, first, second) == []
+        assert told(hear(made, first, *one)) == ["A#1", "B#1"] if first is one[0] else True
+        assert made.clock["B"] <= 1
 
 
 def test_a_piece_that_does_not_come_is_asked_for_and_nothing_overtakes_it():
@@ -373,154 +389,6 @@ def test_handing_over_is_what_handling_would_do(names, data):
 
 
 # Publishing.
-
-
-def publisher(**options):
-    made = Publisher(**options)
-    made.handle(Controlled(control("line")), 0.0)
-    return made
-
-
-def sent(effects):
-    return [
-        [p.n for p, _ in creates_of(e.message)]
-        if isinstance(e.message, Bundle)
-        else [e.message.message.publication.n]
-        for e in effects
-    ]
-
-
-def test_little_is_sent_at_once_and_much_in_few_bundles():
-    one = publisher()
-    for n in range(1, SENDS_MAX + 1):
-        assert sent(one.handle(Publish(published("A", n)), 0.0)) == [[n]]
-    for n in range(SENDS_MAX + 1, 100):
-        assert one.handle(Publish(published("AB"[n % 2], n)), 0.0) == []
-    answer = Sequenced("A", EventId("p", 0, 1), 0, {"A": 1})
-    acknowledged, bundle = one.handle(Received("N1", answer), 0.0)
-    assert acknowledged == Acknowledge(answer)
-    assert sent([bundle]) == [[*range(SENDS_MAX + 1, 100)]]
-    one.check()
-
-
-def test_who_does_not_take_bundles_gets_single_events():
-    effects = publisher(bundles=False).handle(Publish(published("ABAB")), 0.0)
-    assert [type(effect.message) for effect in effects] == [Routed] * 4
-
-
-def test_no_more_of_a_topic_is_under_way_than_nodes_remember():
-    one = publisher()
-    effects = one.handle(Publish(published("A" * 600)), 0.0)
-    effects += one.handle(Publish(published("A" * 600, 601)), 0.0)
-    assert sum(map(len, sent(effects))) == UNDER_WAY_MAX < SEEN_MAX
-    effects = publisher(bundles=False).handle(Publish(published("A" * 600)), 0.0)
-    assert len(effects) == ALONE_MAX
-
-
-def test_a_node_that_does_not_answer_leaves_room_for_events_of_others():
-    """Each has a window of its own."""
-    topics = [f"N1.{i}" for i in range(8)] + ["N2.0"]
-    plan = next_plan(Intent("line", tuple(topics)), (), threshold=2, epoch=0)
-    one = Publisher()
-    one.handle(Controlled(first_control(plan, {t: t[:2] for t in topics}, ["N1", "N2"])), 0.0)
-    many = published(topics[:8] * 1000)
-    out = one.handle(Publish(many), 0.0)
-    assert {effect.to for effect in out} == {"N1"}
-    assert sum(map(len, sent(out))) == one.outgoing.at["N1"] == NODE_MAX
-    assert len(sent(one.handle(Publish(published(["N2.0"] * 700, 9000)), 0.0))[0]) == 700
-    one.check()
-
-
-class OneByOne(Publisher):
-    """Looks at every event by itself."""
-
-    def _how_many_go(self, to, batch, by_topic):
-        counts, size = Counter(self.outgoing.load), 0
-        for place, event in enumerate(batch):
-            size += len(event.body) + EVENT_BYTES
-            counts[event.topic] += 1
-            if counts[event.topic] > UNDER_WAY_MAX or (place and size > BYTES_MAX):
-                return place
-            if self.causal and event.topic != batch[0].topic:
-                return place
-        return len(batch)
-
-
-@given(
-    st.lists(
-        st.tuples(st.lists(st.sampled_from("AABC"), max_size=700), st.sampled_from((1, 1, 150, 900, 10**6))),
-        max_size=8,
-    ),
-    st.booleans(),
-    st.data(),
-)
-@settings(max_examples=100, deadline=None)
-def test_taking_many_at_once_is_taking_them_one_by_one(turns, causal, data):
-    both, n, now = (Publisher(causal=causal), OneByOne(causal=causal)), 1, 0.0
-    for one in both:
-        one.handle(Controlled(control("line")), now)
-    out = []
-    for names, size in turns:
-        now += 0.01
-        more = [replace(event, body=bytes(size if event.n % 3 else 1)) for event in published(names, n)]
-        effects = [one.handle(Publish(more), now) for one in both]
-        n += len(names)
-        assert effects[0] == effects[1]
-        out += [e.message.serial for e in effects[0] if isinstance(e.message, Bundle)]
-        if out and data.draw(st.booleans()):
-            answer = SequencedBundle(0, out.pop(0), 0, {"A": 0, "B": 0, "C": 0}, ())
-            answered = [one.handle(Received("N1", answer), now) for one in both]
-            sends = [[e for e in effects if isinstance(e, Send)] for effects in answered]
-            assert sends[0] == sends[1]
-            out += [e.message.serial for e in sends[0] if isinstance(e.message, Bundle)]
-        assert both[0].state() == both[1].state()
-        both[0].check()
-
-
-def next_epoch(owners):
-    sealing = control("line").sealing("N1", Intent("line", TOPICS))
-    plan = next_plan(sealing.intent, HELD, threshold=2, epoch=1)
-    return replace_fields(sealing, owner=owners, lanes=tuple(sorted({*owners.values()}))).active(plan)
-
-
-def test_what_a_node_has_dropped_is_sent_again_as_it_was_sent():
-    one = publisher()
-    first = one.handle(Publish(published("AAB")), 0.0)
-    second = one.handle(Publish(published("BCA", 4)), 0.0)
-    assert len(first) == len(second) == 1
-    one.handle(Controlled(next_epoch(dict.fromkeys(TOPICS, "N1"))), 0.1)
-    again = one.handle(TICK, one.next_timer())
-    assert again == [*first, *second]
-    one.check()
-    (run,) = one.handle(Received("N1", SequencedBundle(0, 1, 1, {"A": 0, "B": 0, "C": 0}, ())), 1.0)
-    assert [answer.id.n for answer in run.answers] == [1, 2, 3]
-
-
-def test_a_bundle_whose_topics_part_is_sent_again_one_by_one():
-    one = publisher()
-    one.handle(Publish(published("ABC")), 0.0)
-    moved = one.handle(Controlled(next_epoch({"A": "N1", "B": "N2", "C": "N2", "D": "N1"})), 0.1)
-    assert [(effect.to, effect.message.message.publication.n) for effect in moved] == [("N2", 2), ("N2", 3)]
-    (stays,) = one.handle(TICK, one.next_timer())
-    assert (stays.to, stays.message.message.publication.n) == ("N1", 1)
-
-
-def test_a_bundle_whose_topics_move_together_is_sent_to_their_new_node():
-    one = publisher()
-    (sent_before,) = one.handle(Publish(published("ABC")), 0.0)
-    assert one.handle(Controlled(next_epoch(dict.fromkeys(TOPICS, "N2"))), 0.1) == [
-        Send("N2", sent_before.message)
-    ]
-
-
-def test_an_answer_to_a_bundle_that_was_answered_changes_nothing():
-    one = publisher()
-    one.handle(Publish(published("AB")), 0.0)
-    answer = SequencedBundle(0, 1, 0, {"A": 0, "B": 0}, ())
-    (run,) = one.handle(Received("N1", answer), 0.0)
-    assert [a.entries for a in run.answers] == [{"A": 1, "B": 0}, {"A": 1, "B": 1}]
-    assert one.handle(Received("N1", answer), 0.0) == []
-    assert not one.outgoing
 
 
 def test_pieces_that_make_no_sense_are_not_sound():

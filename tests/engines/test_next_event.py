@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from test_bundles import serving
+from bundle_kit import serving
 
 from unisono.engines.effects import Append
 from unisono.engines.inputs import Appended, Received

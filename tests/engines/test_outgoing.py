@@ -1,16 +1,19 @@
 """What a publisher has sent and has no answer for, beside a table of single events."""
 
+from collections import Counter
 from random import Random
 
 import pytest
 
+from unisono.engines.topic_managers.line import NOTHING, Line
 from unisono.engines.topic_managers.outgoing import Outgoing, Sent
 from unisono.model.frames import Publication, count_topics
+from unisono.model.runs import cut
 
 
 def sent(serial, ns, topics, to="N"):
     publications = [Publication("p", 1, n, topic) for n, topic in zip(ns, topics, strict=True)]
-    return Sent(serial, to, publications, count_topics(publications))
+    return Sent(serial, to, publications, cut(publications))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -52,6 +55,54 @@ def test_it_says_what_a_table_of_single_events_says(seed):
         flat = [p for unit in again for p in (unit.publications if isinstance(unit, Sent) else [unit])]
         assert flat == [p for p in out if topics is None or p.topic in topics]
         assert all(unit.serial % 5 and not unit.answered for unit in again if isinstance(unit, Sent))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_says_how_far_each_topic_is_beyond_its_first_without_an_answer_and_who_is_to_answer(seed):
+    random, out, n = Random(seed), Outgoing(), 0
+    at = {}  # event -> the node that is to answer it
+    passed = {topic: [] for topic in "ABC"}  # events since all had their answers
+    for serial in range(1, 80):
+        kind = random.random()
+        if kind < 0.5:
+            topics, to = random.choices("ABC", k=random.choice((1, 2, 5))), random.choice("MN")
+            one = sent(serial, range(n + 1, n + 1 + len(topics)), topics, to)
+            n += len(topics)
+            if len(topics) == 1:
+                out.add_alone(to, one.publications[0])
+            else:
+                out.add(one)
+            for p in one.publications:
+                at[p.n] = to
+                passed[p.topic].append(p.n)
+        elif kind < 0.75 and at:
+            answered = random.choice(list(at))
+            out.drop(answered)
+            del at[answered]
+        elif kind < 0.8 and out.sent:
+            serial = random.choice(list(out.sent))
+            for p in out.sent[serial].publications:
+                at.pop(p.n, None)
+            out.drop_all(serial)
+        else:
+            for unit in out.again(random.choice((None, {"A"}, {"A", "B"})), lambda sent: sent.serial % 3):
+                if random.random() < 0.5:
+                    to = random.choice("MN")
+                    out.move(unit, to)
+                    at |= dict.fromkeys(
+                        [p.n for p in unit.publications] if isinstance(unit, Sent) else [unit.n], to
+                    )
+        if random.random() < 0.2:
+            out = out.copy()
+        out.check()
+        assert out.at == Counter(at.values())
+        for topic, events in passed.items():
+            left = [n for n in events if n in at]
+            if not left:
+                events.clear()
+            assert out.oldest(topic) == min(left, default=0)
+            assert out.newest(topic) == max(left, default=0)
+            assert out.span(topic) == (len(events) - events.index(left[0]) if left else 0)
 
 
 def test_nodes_are_busy_as_often_as_something_was_sent_to_them():
@@ -100,3 +151,14 @@ def test_a_twin_is_independent():
     assert [p.n for p in one] == [1, 2]
     assert [p.n for p in twin] == [2, 3]
     assert one.state() != twin.state()
+
+
+def test_who_has_left_the_line_is_held_by_it_no_longer():
+    line, events = Line(), [Publication("p", 1, n, "A") for n in range(1, 101)]
+    line.extend(events)
+    for left in (30, 30, 39):
+        line.leave(left)
+        assert [p.n for p in line] == list(range(101 - len(line), 101))
+        assert [p for p in line._events if p is not NOTHING] == list(line) == line.front(99)
+    line.leave(1)
+    assert not line._events

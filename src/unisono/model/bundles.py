@@ -11,7 +11,7 @@ first of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from operator import lt
 
 import msgspec
@@ -161,11 +161,11 @@ class Bundle(Events, frozen=True, array_like=True, tag="bundle"):
     def is_sound(self) -> bool:
         """Whether it is what it should be."""
         order, parts = self.order, self.parts
-        counts = [order.count(i) for i in range(len(parts))]
-        if not are_steps(self.first, self.steps, len(order)):
+        if not 0 < len(parts) <= TOPICS_MAX or not are_steps(self.first, self.steps, len(order)):
             return False
+        counts = [order.count(i) for i in range(len(parts))]
         return (
-            0 < len(parts) == len(set(self.topics)) <= TOPICS_MAX
+            len(parts) == len(set(self.topics))
             and len(order) <= EVENTS_MAX
             and sum(counts) == len(order)
             and all(part.is_sound(count) for part, count in zip(parts, counts, strict=True))
@@ -229,9 +229,7 @@ class StampedBundle(Events, frozen=True, array_like=True, tag="bundled"):
         """Whether all that its stamps name has a number."""
         clock = self.clock
         return (
-            clock.keys() >= set(self.topics)
-            and min(clock.values()) >= 0
-            and all(0 <= i < len(clock) for group in self.groups for i in group)
+            clock.keys() >= set(self.topics) and min(clock.values()) >= 0 and are_groups(self.groups, clock)
         )
 
     @property
@@ -288,6 +286,19 @@ class SequencedBundle(msgspec.Struct, frozen=True, array_like=True, tag="bundle 
     epoch: int
     clock: dict[str, int]
     groups: tuple[tuple[int, ...], ...]
+
+    def fits(self, topics: Collection[str]) -> bool:
+        """Whether it can be the answer to a bundle of events on these topics."""
+        return (
+            all(topic in self.clock for topic in topics)
+            and len(self.groups) in (0, len(topics))
+            and are_groups(self.groups, self.clock)
+        )
+
+
+def are_groups(groups: tuple[tuple[int, ...], ...], clock: dict[str, int]) -> bool:
+    """Whether each names places of the clock."""
+    return all(0 <= i < len(clock) for group in groups for i in group)
 
 
 def group_names(

@@ -47,7 +47,9 @@ from unisono.model.runs import bundle_of, cut
 PATIENCE_MAX = 16
 PATIENCE_FIRST = 4  # a part of the usual, in a new epoch
 TOPICS_MAX = 1000  # topics asked for at once
-UNDER_WAY_MAX = 1024  # events of a topic without an answer; nodes remember more than that of each publisher
+UNDER_WAY_MAX = (
+    1024  # events of a topic from the first without an answer on; nodes remember more of each publisher
+)
 ALONE_MAX = 512  # the same where a node does not take bundles: those of release 2 remember less
 NODE_MAX = 4096  # events without an answer, of one node
 SENDS_MAX = 4  # bundles and single events without an answer, of one node
@@ -85,7 +87,6 @@ class Publisher:
         self.has_met = False  # one that has not been asked for
         self.ask_at: float | None = None  # when to ask for those topics again
         self.asks = 0
-        self.newest: dict[str, int] = {}  # topic -> the last event sent
 
     def handle(self, input: Input, now: float) -> list[Effect]:
         """Take one input at time `now`."""
@@ -186,7 +187,7 @@ class Publisher:
 
     @property
     def _room(self) -> int:
-        """How many events of a topic may be without an answer."""
+        """How many events of a topic may be sent from the first on that has no answer, whatever the others have."""
         return UNDER_WAY_MAX if self.bundles else ALONE_MAX
 
     def _most(self, to: str, first: Publication) -> int:
@@ -198,16 +199,17 @@ class Publisher:
 
     def _how_many_go(self, to: str, batch: list[Publication], by_topic: dict[str, list[Publication]]) -> int:
         """How many of these events may travel together, from the first on, which may."""
-        load, stays = self.outgoing.load, batch[-1].n + 1  # the first event that may not
+        span, stays = self.outgoing.span, batch[-1].n + 1  # the first event that may not
         for topic, events in by_topic.items():
-            room = self._room - load.get(topic, 0)
+            room = self._room - span(topic)
             if room < len(events):
                 stays = min(stays, events[room].n)
         if len(by_topic) > BUNDLE_TOPICS_MAX:
             stays = min(stays, list(by_topic.values())[BUNDLE_TOPICS_MAX][0].n)
         if self.causal and len(by_topic) > 1:
             lane = self.lane(batch[0].topic)
-            stays = next((p.n for p in batch if self.lane(p.topic) != lane or self._ready(p) != to), stays)
+            other = (p.n for p in batch if self.lane(p.topic) != lane or self._ready(p) != to)
+            stays = min(stays, next(other, stays))
         sizes = [len(publication.body) for publication in batch]
         if sum(sizes) > BYTES_MAX - EVENT_BYTES * len(batch) and len(batch) > 1:
             reached = [size + EVENT_BYTES * i for i, size in enumerate(accumulate(sizes), 1)]
@@ -217,7 +219,7 @@ class Publisher:
     def _ready(self, publication: Publication) -> str | None:
         """Where an event may be sent now; None: nowhere."""
         topic, control, outgoing = publication.topic, self.control, self.outgoing
-        if outgoing.load.get(topic, 0) >= self._room:
+        if outgoing.span(topic) >= self._room:
             return None
         if self.causal and not self.may_send(publication):
             return None
@@ -239,20 +241,17 @@ class Publisher:
         if len(batch) == 1:
             return self._dispatch_alone(to, batch[0], now)
         self.serial += 1
-        after = {topic: self._before(topic) for topic in by_topic}
-        for topic, events in by_topic.items():
-            self.newest[topic] = events[-1].n
+        after = {topic: outgoing.newest(topic) for topic in by_topic}
+        for topic in by_topic:
             if topic not in outgoing.load:
                 self.due[topic] = now + self.resend_s
-        counts = {topic: len(events) for topic, events in by_topic.items()}
-        outgoing.add(Sent(self.serial, to, batch, counts))
+        outgoing.add(Sent(self.serial, to, batch, by_topic))
         return Send(to, bundle_of(batch, self.serial, outgoing.lowest, after, by_topic))
 
     def _dispatch_alone(self, to: str, publication: Publication, now: float) -> Effect:
         """Send an event by itself, which is out from now on."""
         topic, outgoing = publication.topic, self.outgoing
-        after = self._before(topic)
-        self.newest[topic] = publication.n
+        after = outgoing.newest(topic)
         if topic not in outgoing.load:
             self.due[topic] = now + self.resend_s
         outgoing.add_alone(to, publication)
@@ -270,11 +269,6 @@ class Publisher:
             return None
         self.resend_at = self.resend_at or now + self.resend_s
         return self._dispatch_alone(to, publication, now)
-
-    def _before(self, topic: str) -> int:
-        """The last event of a topic that was sent, if it has no answer yet."""
-        before = self.newest.get(topic, 0)
-        return before if topic in self.outgoing.load and before in self.outgoing else 0
 
     def _exists(self, topic: str) -> bool:
         """Whether somebody numbers this topic; where there are no nodes, its manager does."""
@@ -371,6 +365,8 @@ class Publisher:
             if isinstance(unit, Sent):
                 effects.append(self._send_again(unit, newest))
             else:
+                if self.control is not None:
+                    self.outgoing.move(unit, self.control.owner[unit.topic])
                 before, newest[unit.topic] = newest.get(unit.topic, 0), unit.n
                 effects.append(self._create(unit, before, self.outgoing.lowest))
         for topic in newest:
@@ -384,28 +380,26 @@ class Publisher:
         """Whether a bundle can be sent as it was: one node must own all of its topics."""
         control = self.control
         return (
-            control is not None and self.bundles and len({control.owner[topic] for topic in sent.counts}) == 1
+            control is not None
+            and self.bundles
+            and len({control.owner[topic] for topic in sent.by_topic}) == 1
         )
 
     def _send_again(self, sent: Sent, newest: dict[str, int]) -> Effect:
         """A bundle as it was, behind what was sent again before it."""
         assert self.control is not None
-        by_topic = cut(sent.publications)
+        to, by_topic = self.control.owner[sent.publications[0].topic], sent.by_topic
+        self.outgoing.move(sent, to)
         after = {topic: newest.get(topic, 0) for topic in by_topic}
         newest.update((topic, events[-1].n) for topic, events in by_topic.items())
-        bundle = bundle_of(sent.publications, sent.serial, self.outgoing.lowest, after, by_topic)
-        return Send(self.control.owner[sent.publications[0].topic], bundle)
+        return Send(to, bundle_of(sent.publications, sent.serial, self.outgoing.lowest, after, by_topic))
 
     def _sequenced(self, sequenced: Sequenced, now: float) -> list[Effect]:
         topic = sequenced.topic
         if not self._is_out(sequenced.id):
             return []
         self.outgoing.drop(sequenced.id.n)
-        if topic in self.outgoing.load:
-            self._answered(topic)
-        if self.patience:
-            self.patience.pop(topic, None)
-        self.due[topic] = now + self.resend_s
+        self._answered(topic, sequenced.id.n, now)
         return [Acknowledge(sequenced), *self._send(now)]
 
     def _bundle_sequenced(self, answer: SequencedBundle, now: float) -> list[Effect]:
@@ -414,22 +408,22 @@ class Publisher:
         if sent is None or sent.publications[0].incarnation != answer.incarnation:
             return []
         counts = sent.counts
-        if not counts.keys() <= answer.clock.keys() or len(answer.groups) not in (0, len(counts)):
+        if not answer.fits(counts):
             return [Reject(FrameError("an answer to another bundle"))]
         self.outgoing.drop_all(answer.serial)
-        for topic in counts:
-            self._answered(topic)
-            self.patience.pop(topic, None)
-            self.due[topic] = now + self.resend_s
+        for topic, events in sent.by_topic.items():
+            self._answered(topic, events[-1].n, now)
         index = {topic: i for i, topic in enumerate(answer.clock)}
         groups = group_names(answer.clock, answer.groups, tuple(counts))
         run = Run(answer.epoch, index, list(answer.clock.values()), groups, sent.publications, counts)
         return [AcknowledgeRun(run), *self._send(now)]
 
-    def _answered(self, topic: str) -> None:
-        """A repeated key is answered before what was sent before it: what comes next follows that."""
-        if topic in self.outgoing.load and self.newest.get(topic, 0) not in self.outgoing:
-            self.newest[topic] = self.outgoing.newest(topic)
+    def _answered(self, topic: str, n: int, now: float) -> None:
+        """An event has its answer: those that were sent after it are not late yet. One before it may have lost its own."""
+        if self.patience:
+            self.patience.pop(topic, None)
+        if not 0 < self.outgoing.oldest(topic) < n:
+            self.due[topic] = now + self.resend_s
 
     def _is_out(self, id: EventId) -> bool:
         """Whether it is one of ours that has no answer yet; answers to a former life may still come."""
@@ -458,7 +452,7 @@ class Publisher:
         """An independent twin."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.outgoing, twin.newest = self.outgoing.copy(), dict(self.newest)
+        twin.outgoing = self.outgoing.copy()
         twin.due, twin.patience = dict(self.due), dict(self.patience)
         twin.queues = {to: queue.copy() for to, queue in self.queues.items()}
         twin.strangers = {topic: list(aside) for topic, aside in self.strangers.items()}

@@ -61,9 +61,11 @@ class JoinsWithoutPatterns(Member):
 class AsksOnce(Publisher):
     """Asks for a topic when it has the first event for it, and never again."""
 
+    has_asked = False
+
     def _ask(self, now: float) -> list[Effect]:
-        effects = super()._ask(now) if self.asks == 0 and not self.newest else []
-        self.newest.setdefault("", 0)
+        effects = [] if self.has_asked else super()._ask(now)
+        self.has_asked = True
         self.ask_at = None
         return effects
 

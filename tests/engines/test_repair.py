@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from engine_kit import beat, create, event, hear, line, repair, subscriber, told
 
 from unisono.engines.effects import Announce, Fail, Lose, Send
@@ -188,3 +190,17 @@ def test_an_event_starts_the_silence_anew():
 
 def test_without_a_ring_there_are_no_heartbeats():
     assert emitting(3, ring_events=0).next_timer() is None
+
+
+def test_what_had_to_go_is_held_by_nobody():
+    class Held:
+        def __call__(self, number):
+            return event("T1", number)
+
+    ring, held = Ring(3), [Held() for _ in range(20)]
+    for number, one in enumerate(held, 1):
+        ring.append(number, one)
+    gone = [weakref.ref(one) for one in held[:17]]
+    del held, one
+    assert all(ref() is None for ref in gone)
+    assert ring.find((17, 18))[1] == (17,)

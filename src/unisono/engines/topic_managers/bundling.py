@@ -79,8 +79,12 @@ class Bundling(Hosting):
         return [Send(bundle.publisher, answer)]
 
     def _resume(self, waited: Routed | Bundle, now: float) -> list[Effect]:
-        """Take what has waited."""
-        return self._take_bundle(waited, now) if isinstance(waited, Bundle) else self._routed(waited, now)
+        """Take what has waited: whether an event is too large is known where its manager is."""
+        if isinstance(waited, Bundle):
+            return self._take_bundle(waited, now)
+        if isinstance(waited.message, Create):
+            return self._received(waited.message.publication.publisher, waited, now)
+        return self._routed(waited, now)
 
     def _one_by_one(self, bundle: Bundle, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -205,11 +209,12 @@ class Bundling(Hosting):
                 continue
             effects += super()._stored([record], now)
             if isinstance(record, BundleRecord):
-                self.emitter.keep_bundle(record.bundle, now)
-                for place, part in enumerate(record.bundle.parts):
+                bundle, outline = record.bundle, record.bundle.outline(())
+                self.emitter.keep_bundle(bundle, now)
+                for place, part in enumerate(bundle.parts):
                     manager = self.managers.get(part.topic)
                     if manager is not None:
-                        effects += manager.finish_all(record.bundle, place)
+                        effects += manager.finish_all(bundle, place, outline)
                         effects += self._carry_on(manager.unpark(now), now)
         return effects
 

@@ -8,6 +8,7 @@ from itertools import islice
 from unisono.model.frames import Publication
 
 SPARE = 4096  # places at the front that are empty before they are thrown away
+NOTHING = Publication("", 0, 0, "")
 
 
 class Line:
@@ -40,10 +41,12 @@ class Line:
 
     def leave(self, count: int) -> None:
         """The first ones leave."""
-        self._at += count
-        if self._at == len(self._events) or self._at > SPARE:
-            del self._events[: self._at]
+        at = self._at = self._at + count
+        if at == len(self._events) or at > SPARE:
+            del self._events[:at]
             self._at = 0
+        else:
+            self._events[at - count : at] = [NOTHING] * count  # nobody is kept who has left
 
     def copy(self) -> Line:
         """An independent twin."""

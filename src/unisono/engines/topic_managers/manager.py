@@ -320,12 +320,12 @@ class TopicManager:
         if topic in self.lower:
             self.lower[topic] = number
 
-    def finish_all(self, bundle: StampedBundle, place: int) -> list[Effect]:
-        """They have left."""
+    def finish_all(self, bundle: StampedBundle, place: int, outline: StampedBundle) -> list[Effect]:
+        """They have left; the outline is all that need be remembered of them."""
         self.bundles_under_way -= 1
         seen = self.seen.get((bundle.publisher, bundle.incarnation))
         if seen is not None:
-            seen.finish_many(bundle, place)
+            seen.finish_many(outline, place)
         effects: list[Effect] = []
         for nth, key in bundle.parts[place].keys:
             event = stamped_in(bundle, self.topic, bundle.clock[self.topic] + 1 + nth)

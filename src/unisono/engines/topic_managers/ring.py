@@ -17,6 +17,13 @@ class _Kept(NamedTuple):
     size: int  # of each
 
 
+def _never(number: int) -> Stamped:
+    raise AssertionError(f"event {number} is gone")
+
+
+_GONE = _Kept(range(0), _never, 0)
+
+
 class Ring:
     """At most `limit` events by number, or so many bytes; each is given as a function that stamps it on demand.
 
@@ -78,6 +85,9 @@ class Ring:
                 rest = numbers[evicted:]
                 self._kept[self._head], self._firsts[self._head] = _Kept(rest, event, size), rest[0]
             else:
+                self._kept[self._head] = (
+                    _GONE  # its place is thrown away with others, and what it held at once
+                )
                 self._head += 1
         if self._head > max(SPARE, len(self._kept) // 2):
             del self._kept[: self._head], self._firsts[: self._head]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple, TypeAlias
@@ -9,6 +10,8 @@ from typing import NamedTuple, TypeAlias
 from unisono.model.bundles import Bundle, StampedBundle, is_same, ns_of
 from unisono.model.frames import Sequenced
 from unisono.model.runs import sequenced as answer_of
+
+SWEEP_MIN = 64
 
 
 class _Many(NamedTuple):
@@ -29,7 +32,7 @@ class Seen:
     What was numbered together is remembered together, and at least `limit` events are.
     """
 
-    __slots__ = ("_count", "_units", "floor", "limit", "newest", "topic")
+    __slots__ = ("_count", "_many", "_swept", "_units", "floor", "limit", "newest", "topic")
 
     def __init__(self, topic: str, limit: int) -> None:
         self.topic = topic
@@ -38,6 +41,8 @@ class Seen:
         self.newest = 0  # the largest that was numbered
         self._units: OrderedDict[int, _Unit] = OrderedDict()  # by the last event of each
         self._count = 0  # events in them
+        self._many: list[int] = []  # those of `_units` that are many, in order
+        self._swept = 0  # how many units there were when all of them were looked through
 
     def admit(self, n: int) -> bool:
         """Note that `n` is being numbered; False when it was before."""
@@ -92,6 +97,9 @@ class Seen:
     def _put(self, last: int, unit: _Unit) -> None:
         if last in self._units:
             self._count -= _count(self._units[last])
+            self._unlist(last, last + 1)
+        if type(unit) is _Many:
+            insort(self._many, last)
         self._units[last] = unit
         self._count += _count(unit)
         self.newest = max(self.newest, last)
@@ -102,10 +110,12 @@ class Seen:
 
     def _found(self, n: int) -> _Many | None:
         """What `n` was numbered with, if it is not the last of it."""
-        for last, unit in self._units.items():
-            if type(unit) is _Many and unit.first <= n < last and n in ns_of(unit.bundle, self.topic):
-                return unit
-        return None
+        place = bisect_right(self._many, n)
+        if place == len(self._many):
+            return None
+        unit = self._units[self._many[place]]
+        assert type(unit) is _Many
+        return unit if unit.first <= n and n in ns_of(unit.bundle, self.topic) else None
 
     def numbered_with(self, bundle: Bundle, place: int) -> Bundle | StampedBundle | None:
         """This very bundle, in which our topic has this place, as it is being numbered, or was, if it is not forgotten."""
@@ -123,14 +133,27 @@ class Seen:
 
     def forget_below(self, n: int) -> None:
         """The publisher has the answers for everything below `n`."""
-        if n > self.floor:
-            self.floor = n
-            if n > self.newest:
-                self._units.clear()
-                self._count = 0
-            else:
-                for last in [last for last in self._units if last < n]:
-                    self._count -= _count(self._units.pop(last))
+        if n <= self.floor:
+            return
+        self.floor, units = n, self._units
+        if n > self.newest:
+            units.clear()
+            self._many.clear()
+            self._count = self._swept = 0
+            return
+        while units and next(iter(units)) < n:
+            self._count -= _count(units.popitem(last=False)[1])
+        if (
+            len(units) > 2 * self._swept + SWEEP_MIN
+        ):  # not each time: what came out of order hides what can go
+            for last in [last for last in units if last < n]:
+                self._count -= _count(units.pop(last))
+            self._swept = len(units)
+        self._unlist(0, n)
+
+    def _unlist(self, first: int, end: int) -> None:
+        """None of what ends from here to there is to be found any more."""
+        del self._many[bisect_left(self._many, first) : bisect_left(self._many, end)]
 
     def _trim(self) -> None:
         while self._count > self.limit:
@@ -140,6 +163,7 @@ class Seen:
             if self._count - _count(unit) < self.limit:
                 return
             del self._units[last]
+            self._unlist(last, last + 1)
             self._count -= _count(unit)
             self.floor = max(self.floor, last + 1)
 
@@ -148,6 +172,7 @@ class Seen:
         twin = Seen(self.topic, self.limit)
         twin.floor, twin.newest = self.floor, self.newest
         twin._units, twin._count = self._units.copy(), self._count
+        twin._many, twin._swept = list(self._many), self._swept
         return twin
 
     def state(self) -> Hashable:

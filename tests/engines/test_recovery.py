@@ -3,9 +3,11 @@
 from unisono.engines.plan import check_plan
 from unisono.engines.takeover.control import Intent, first_control, next_plan
 from unisono.engines.takeover.recovery import recover, valid_records
+from unisono.model.codec import encode_record
 from unisono.model.frames import EpochNotice, Publication, Registration, Sequenced, Stamped
 from unisono.model.ids import EventId
-from unisono.model.lanes import EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, JoinRecord, SealRecord
+from unisono.model.runs import bundle_of
 
 
 def event(index, topic, entries, n=None, epoch=0, publisher="p"):
@@ -140,3 +142,23 @@ def test_who_holds_only_a_pattern_of_topics_to_come_is_not_gone():
     recovery = recover(lanes, 1, ("T1",), (report,), (pattern,))
     assert recovery.notice.gone == ()
     assert recovery.registrations == ()
+
+
+def test_what_many_topics_have_in_common_is_counted_once_so_that_none_of_them_is_forgotten():
+    """Else a takeover forgets events without an answer: asked for again, they would have second places."""
+    topics, n, lane = [f"topic.{i:03}" for i in range(256)], 0, []
+    clock = dict.fromkeys(topics, 0)
+    for index in range(1, 21):
+        events = []
+        for i in range(1024):
+            n += 1
+            events.append(Publication("p", 0, n, topics[i % 256], b"x", 0, 0.0, index * 4 + i // 256))
+        lane.append(
+            BundleRecord(0, index, bundle_of(events, index, 1, {}).stamped(0, "N1", index, dict(clock)))
+        )
+        clock = {topic: number + 4 for topic, number in clock.items()}
+    recovery = recover({"N1": [*lane, SealRecord(1)]}, 1, tuple(topics))
+    newest = [bundle for bundle in recovery.bundles if bundle.index == 20]
+    assert {part.topic for bundle in newest for part in bundle.parts} == set(topics)
+    assert len(recovery.bundles) == 20
+    assert len(encode_record(recovery.record(clock))) < 1 << 20

@@ -16,7 +16,9 @@ from unisono.model.ids import EventId
 from unisono.model.lanes import Keyed, keyed_size
 from unisono.model.runs import stamps_of
 
-SEEN_MAX = 1280  # events remembered of one publisher life on one topic; publishers have fewer under way
+SEEN_MAX = (
+    1280  # events remembered of one publisher life on one topic; the first without an answer is among them
+)
 SEQUENCED_BYTES, ENTRY_BYTES = 80, 24  # roughly
 OUTLINE_BYTES, PLACE_BYTES = 160, 2  # of a bundle, and of each of its events
 SEEN_BYTES_MAX = 16 * 1024 * 1024
@@ -135,10 +137,11 @@ class Carried:
     def newest_seen(self) -> tuple[tuple[Sequenced, ...], tuple[StampedBundle, ...]]:
         """What is carried over, one by one and in bundles, of those heard of last: an epoch begins with so much at most."""
         kept: list[_Window] = []
+        counted: set[_Opened] = set()
         size = 0
         for life in reversed(list(self._lives)[-LIVES_MAX:]):
             window = _trimmed(self._lives[life])
-            size += self._size(window)
+            size += self._size(window, counted)
             if kept and size > SEEN_BYTES_MAX:
                 break
             kept.append(window)
@@ -154,13 +157,17 @@ class Carried:
                     seen += one.sequenced()
         return tuple(seen), tuple(opened.bundle.outline(names) for opened, names in topics.items())
 
-    def _size(self, window: _Window) -> int:
-        """Roughly how many bytes it takes."""
+    def _size(self, window: _Window, counted: set[_Opened]) -> int:
+        """Roughly how many bytes it takes, beside the bundles that were counted before: one is written once for all topics."""
         size = 0
         for one in window.values():
             if isinstance(one, _Piece) and self._has_bundles:
-                bundle = one.opened.bundle
-                size += OUTLINE_BYTES + ENTRY_BYTES * len(bundle.clock) + PLACE_BYTES * len(bundle.order)
+                size += ENTRY_BYTES
+                if one.opened not in counted:
+                    counted.add(one.opened)
+                    bundle = one.opened.bundle
+                    names = len(bundle.clock) + len(bundle.topics)
+                    size += OUTLINE_BYTES + ENTRY_BYTES * names + PLACE_BYTES * len(bundle.order)
             else:
                 size += _count(one) * (SEQUENCED_BYTES + ENTRY_BYTES * _width(one))
         return size

@@ -45,7 +45,6 @@ class Adopting(Bundling):
         self.planner = Planner(name, settings)
         self.finisher: Finisher | None = None
         self.finish_at: float | None = None
-        self.is_ending = False  # whether the epoch after the one we know is decided on
         self.adopting: Lanes | None = None
         self.look_at: float | None = None
         self.served: frozenset[str] = frozenset()  # nodes of the epoch we serve
@@ -55,7 +54,9 @@ class Adopting(Bundling):
     @property
     def waits(self) -> bool:
         """Whether requests have to wait: an epoch is prepared, decided on, or has begun and is not ours yet."""
-        return self.is_ending or self.frozen_until is not None or self.adopting is not None
+        if self.frozen_until is not None or self.adopting is not None:
+            return True
+        return self.control is not None and self.control.state == "sealing"
 
     # Lanes.
 
@@ -108,8 +109,7 @@ class Adopting(Bundling):
             self.spoiled = control.epoch if control.state == "active" else control.epoch - 1
         self.finisher = self.finish_at = self.adopting = None
         self.look_at = now + self.settings.look_s
-        self.is_ending = control.state == "sealing"
-        if self.is_ending:
+        if control.state == "sealing":
             if control.decider == self.name:
                 return self._finish(now)
             self.finish_at = now + self.settings.finish_s

@@ -31,8 +31,19 @@ class _Open:
         self.missing = missing
         self.pieces: dict[str, StampedBundle] = {}  # by topic
 
+    def has(self, piece: StampedBundle) -> bool:
+        """Whether it can be one of its pieces: all say the same of their bundle."""
+        known = next(iter(self.pieces.values()), piece)
+        return _head(known) == _head(piece)
+
     def result(self) -> Assembled:
         return Assembled(tuple({id(p): p for p in self.pieces.values()}.values()), not self.missing)
+
+
+def _head(piece: StampedBundle) -> tuple[object, ...]:
+    """What a piece says of its bundle: of most that come from one frame the same objects, which are soon compared."""
+    events = (piece.publisher, piece.incarnation, piece.first, piece.steps, piece.order)
+    return (*events, piece.topics, piece.groups, piece.clock)
 
 
 class Assembly:
@@ -50,7 +61,10 @@ class Assembly:
         """Take in a piece; returns what may leave."""
         node, name = piece.node, (piece.epoch, piece.index)
         bundles = self.open.setdefault(node, {})
-        if name not in bundles:
+        if name in bundles:
+            if not bundles[name].has(piece):
+                return []  # somebody lies; what is missing is asked for
+        else:
             bundles[name] = _Open({topic for topic in piece.topics if is_ours(topic)})
             if len(bundles) > 1 and name < max(list(bundles)[:-1]):  # late: into its place
                 self.open[node] = bundles = dict(sorted(bundles.items()))

@@ -19,6 +19,7 @@ from unisono.engines.topic_managers.emitter import Emitter
 from unisono.engines.topic_managers.manager import TopicManager
 from unisono.engines.topic_managers.routing import (
     ToManager,
+    bytes_of,
     epoch_of,
     is_request,
     is_sound,
@@ -294,11 +295,3 @@ class Hosting:
         self._then = {}
         self.emitter.forget(self.epoch)
         self.frozen_until = self.planner_of = None
-
-
-def bytes_of(publication: Publication) -> int:
-    """How many bytes an event takes at most, beside its stamp."""
-    words = len(publication.publisher) + len(publication.key or "")
-    if publication.headers:
-        words += sum(len(name) + len(value) for name, value in publication.headers.items())
-    return len(publication.body) + 4 * words

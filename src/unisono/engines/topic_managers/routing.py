@@ -9,7 +9,17 @@ from unisono.engines.takeover.recovery import valid_records
 from unisono.engines.takeover.requests import WEIGHT_MAX
 from unisono.engines.topic_managers.settings import ManagerSettings
 from unisono.model.bundles import Bundle, StampedBundle
-from unisono.model.frames import Create, Done, Fill, Join, Nack, Registration, Sequenced, Stamped
+from unisono.model.frames import (
+    Create,
+    Done,
+    Fill,
+    Join,
+    Nack,
+    Publication,
+    Registration,
+    Sequenced,
+    Stamped,
+)
 from unisono.model.lanes import BundleRecord, EpochRecord, EventRecord, LaneRecord
 
 ToManager: TypeAlias = Create | Fill | Done | Join | Nack
@@ -79,13 +89,21 @@ def epoch_of(message: ToManager) -> int | None:
     return None
 
 
+def bytes_of(publication: Publication) -> int:
+    """How many bytes an event takes at most, beside its stamp."""
+    words = len(publication.publisher) + len(publication.key or "")
+    if publication.headers:
+        words += sum(len(name) + len(value) for name, value in publication.headers.items())
+    return len(publication.body) + 4 * words
+
+
 def size_of(message: ToManager | Bundle) -> int:
     """Roughly how many bytes a message takes."""
     match message:
         case Bundle():
             return 256 + message.size
         case Create(publication) | Fill(publication):
-            return 256 + len(publication.body)
+            return 256 + bytes_of(publication)
         case Join(registration):
             names = (*registration.topics, *message.new, *message.rest, *message.reached)
             return 256 + sum(map(len, names)) + 64 * len(names)

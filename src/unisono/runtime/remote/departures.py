@@ -16,7 +16,9 @@ from unisono.runtime.receipts import Flight, Span
 if TYPE_CHECKING:
     from unisono.runtime.observer import Observer
 
-UNDER_WAY_MAX = 4096  # events that wait for their places before the bus has to wait, for each node that gives us some
+UNDER_WAY_MAX = (
+    4096  # events that wait for their places before the bus has to wait, for each node that gives us some
+)
 NODES_MAX = 16  # that count for this
 
 _n = attrgetter("n")

@@ -26,7 +26,7 @@ from unisono.ens.port import EventNotificationService, Interest
 from unisono.ens.store import open_store
 from unisono.model.bundles import StampedBundle
 from unisono.model.durability import Durability
-from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError, VersionError
+from unisono.model.errors import ConfigError, ForgottenError, FrameError, UnisonoError
 from unisono.model.frames import ANY_EPOCH, EpochNotice, Heartbeat, Packet, Repair, Replan, Stamped
 from unisono.model.lanes import JoinRecord
 from unisono.model.release import ATOMS, BUNDLES, OLDEST, RETAINS, SPEAKS, strange

@@ -11,6 +11,8 @@ from itertools import islice
 import pytest
 
 from unisono.engines.topic_managers.subscriber import Subscriber
+from unisono.engines.takeover import carried
+from unisono.engines.topic_managers import outgoing, publisher
 from unisono.lab.fuzz import digests, fuzz, is_moving, replay
 from unisono.lab.moving_bugs import MOVING_BUGS
 from unisono.lab.shrink import shrink
@@ -66,6 +68,31 @@ def test_the_worlds_are_of_every_kind():
         "peers",
     ):
         assert worlds[kind] >= 2, kind
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Publishers have few events under way, and epochs carry over hardly more."""
+    monkeypatch.setattr(publisher, "UNDER_WAY_MAX", 3)
+    monkeypatch.setattr(publisher, "ALONE_MAX", 3)
+    monkeypatch.setattr(carried, "SEEN_MAX", 4)
+
+
+def test_nothing_has_two_places_however_little_nodes_remember(little_memory):
+    result = fuzz(200, start=100)
+    assert result.is_good, result.explanation
+
+
+def test_who_counts_only_what_has_no_answer_gives_second_places(little_memory, monkeypatch):
+    """An answer that was lost is asked for when nobody remembers it any more."""
+
+    def heard_of(self, topic, n, now):
+        self.patience.pop(topic, None)
+        self.due[topic] = now + self.resend_s
+
+    monkeypatch.setattr(publisher.Publisher, "_answered", heard_of)
+    monkeypatch.setattr(outgoing.Outgoing, "span", lambda self, topic: self.load.get(topic, 0))
+    assert any(not fuzz(1, start=seed).is_good for seed in (101, 108, 161, 298, 534))
 
 
 def test_an_engine_that_is_not_there_is_refused():

@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.engines.takeover import carried
 from unisono.engines.topic_managers import outgoing, publisher
+from unisono.engines.topic_managers.subscriber import Subscriber
 from unisono.lab.fuzz import digests, fuzz, is_moving, replay
 from unisono.lab.moving_bugs import MOVING_BUGS
 from unisono.lab.shrink import shrink
